@@ -554,10 +554,10 @@ pub(crate) struct MltsListArgs {
     /// A folder of models with a manifest.json; repeatable.
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Vec<PathBuf>,
-    /// What the quick budget has.
+    /// The tests of the quick budget.
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// What the full budget has.
+    /// The tests of the full budget.
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -601,7 +601,7 @@ pub(crate) enum MltsWhat {
     Latency,
     /// Compile times.
     Compile,
-    /// Which operations are taken.
+    /// The operations that are taken.
     Support,
     /// Crash tests.
     Crash,

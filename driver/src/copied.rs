@@ -210,7 +210,7 @@ mod tests {
         Request { inputs, outputs: vec![argument(0, 0, 8)], pools }
     }
 
-    /// Whether a request to a model with one output is for copies.
+    /// Returns whether a request to a model with one output is for copies.
     fn suits(request: &Request) -> bool {
         let mut model = Model::default();
         model.main.operands = vec![nnburst_hal::Operand::float32([2])];

@@ -32,7 +32,7 @@ pub(crate) struct Waited {
     pub(crate) end: Instant,
 }
 
-/// What was learned of a peer's messages and of this machine's timers.
+/// Observations of a peer's messages and of this machine's timers.
 #[derive(Debug)]
 pub(crate) struct Foresight {
     rhythm: Rhythm,
@@ -54,7 +54,7 @@ impl Default for Foresight {
     }
 }
 
-/// How late a timer is thought to be before one has fired, in ns.
+/// The lateness assumed of timers before one has fired, in ns.
 const FIRST_LATENESS: i64 = 200_000;
 /// The most that a timer is thought to be late: longer pauses are accidents.
 const MOST_LATENESS: i64 = 500_000;
@@ -116,7 +116,7 @@ struct Next {
     spread: Spread,
 }
 
-/// How far messages come before and after they are due, in ns: about the worst of a hundred.
+/// The jitter of messages around their due time, in ns: about the worst of a hundred.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     early: i64,

@@ -64,7 +64,7 @@
 //! | open: store release | `the_owner_sees_what_helpers_did_in_every_job` |
 //! | open: exchange acquire | `the_owner_sees_what_helpers_did_in_every_job` |
 //! | leave: release | `the_owner_sees_what_helpers_did_in_every_job` |
-//! | leave: acquire when closing, and when waiting | `the_owner_sees_what_helpers_did_in_every_job` |
+//! | leave: acquire when closing, waiting | `the_owner_sees_what_helpers_did_in_every_job` |
 //! | sleep: the owner's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
 //! | sleep: the helper's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
 //!
@@ -73,7 +73,7 @@
 //! | edge, and what is weakened | model that fails |
 //! |---|---|
 //! | object: release when unlocked | `one_thread_at_a_time_works_with_an_object` |
-//! | object: release when put in | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
+//! | object: release in `insert` | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
 //! | object: acquire | `one_thread_at_a_time_works_with_an_object` |
 //! | the next generation of a place | `a_place_that_is_used_again_is_never_the_object_before` |
 //!

@@ -52,7 +52,7 @@ impl CallMode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) target: Target,
-    /// How the driver is reached, where the coordinator started it.
+    /// The way to the driver, where the coordinator started it.
     pub(crate) via: Via,
     pub(crate) seed: u64,
     pub(crate) work: Task,
@@ -124,11 +124,11 @@ pub(crate) struct CrashWork {
     pub(crate) count: usize,
     /// Models in turn; a built-in network where there is none.
     pub(crate) models: Vec<crate::data::ModelEntry>,
-    /// What else the part needs.
+    /// Further parameters of the part.
     pub(crate) extra: BTreeMap<String, String>,
 }
 
-/// What a worker reports.
+/// A report of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum WorkerEvent {

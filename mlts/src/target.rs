@@ -11,7 +11,7 @@ use crate::error::MltsError;
 pub struct Target {
     /// The name in reports.
     pub name: String,
-    /// Where it runs, and how it is reached.
+    /// The process that it runs in, and the way to it.
     pub how: How,
 }
 

@@ -96,7 +96,7 @@ impl Ready {
     }
 }
 
-/// How a call of `finish` ended.
+/// The outcome of a call of `finish`.
 struct Finishing {
     outcome: Result<()>,
     /// When it began and what call-backs may ask, where there are any.

@@ -19,7 +19,7 @@ const FEATURE_LEVEL: i64 = 30;
 /// Nanoseconds that were not measured.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a program registered.
+/// The callbacks that a program registered.
 struct Callbacks {
     compiled: Option<extern "C" fn(Context, &CompilationInfo)>,
     executed: Option<extern "C" fn(Context, &ExecutionInfo)>,

@@ -163,7 +163,8 @@ impl Compilation {
     /// use nnburst::{BurstOptions, Device, Plane, PrepareOptions, builtin, hal::Memory};
     ///
     /// let device = Device::embedded("nnburst-cpu")?;
-    /// let model = device.compile(&builtin::model("mobilenet_v1_0.25_128")?, PrepareOptions::default())?;
+    /// let network = builtin::model("mobilenet_v1_0.25_128")?;
+    /// let model = device.compile(&network, PrepareOptions::default())?;
     /// let mut burst = model.burst(&BurstOptions::default())?;
     /// // Buffers of a camera: handles are made once for each and kept.
     /// let ring = [Memory::ashmem(128 * 128 * 3 * 4)?, Memory::ashmem(128 * 128 * 3 * 4)?];

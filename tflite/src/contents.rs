@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::flatbuffer::{Budget, FormatError};
 use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
 
-/// What a .tflite file holds. Tensors and operators are those of its first graph.
+/// The contents of a .tflite file. Tensors and operators are those of its first graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents {
     /// The file's own description.

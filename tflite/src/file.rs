@@ -98,7 +98,7 @@ impl ModelFile {
         &self.bytes
     }
 
-    /// What the file holds, whether or not that can be imported.
+    /// The contents of the file, whether or not that can be imported.
     ///
     /// # Errors
     /// The file is broken.
@@ -331,7 +331,8 @@ fn select<'a>(
 
 /// Gives tensors of the first graph other shapes. Where that changes any, the file's shapes of what
 /// operators compute hold no more, except for shapes themselves, whose number of elements is a
-/// rank; nor do those of graphs that operators refer to. With `infer` they hold no more in any case.
+/// rank; nor do those of graphs that operators refer to. With `infer` they hold no more in any
+/// case.
 fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)], infer: bool) {
     let has_data = |file: &File<'_>, graph: &Graph<'_>| -> Vec<bool> {
         graph.tensors.iter().map(|tensor| file.range(tensor).is_some()).collect()

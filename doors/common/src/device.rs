@@ -24,7 +24,7 @@ pub enum Home {
 /// The option `device`: `embedded/NAME`, `spawn/NAME` or `connect/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceChoice {
-    /// Where the driver runs.
+    /// The process that the driver runs in.
     pub home: Home,
     /// The driver's name, or the service's.
     pub name: String,
@@ -81,8 +81,8 @@ impl DoorOptions {
         self.open_device_with(driver_program)
     }
 
-    /// [`DoorOptions::open_device`] with the program that `program` finds, for doors that bring theirs
-    /// along.
+    /// [`DoorOptions::open_device`] with the program that `program` finds, for doors that bring
+    /// theirs along.
     ///
     /// # Errors
     /// As for [`DoorOptions::open_device`].

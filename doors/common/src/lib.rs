@@ -1,8 +1,8 @@
-//! What every plugin of nnburst needs in another program's process.
+//! The common base of nnburst's plugins in other programs' processes.
 //!
 //! ```text
-//!   the host's key/value strings ─► Grammar::parse ─► Options ─► Supervised<T>: T made on a device,
-//!                                                        │         and again after the driver's death
+//!   the host's key/value strings ─► Grammar::parse ─► DoorOptions ─► Supervised<T>: made on a
+//!                                                        │      device, again after its death
 //!   NNBURST_DRIVER, PATH, beside us ─► driver_program ───┘
 //!   the host's log ◄── Log ◄── all of them
 //! ```

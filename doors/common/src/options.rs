@@ -20,7 +20,7 @@ pub struct Key {
     pub values: &'static str,
     /// The value that holds where none is given.
     pub default: &'static str,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub meaning: &'static str,
 }
 
@@ -63,7 +63,7 @@ pub enum CallMode {
     Sync,
 }
 
-/// What a door does where the device is not to be had: the option `on-error`.
+/// A door's behaviour where the device is not to be had: the option `on-error`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// It fails.
@@ -127,7 +127,7 @@ pub enum OptionError {
     /// The text of several options has one without a value.
     #[error("option {text:?} has no value, expected KEY=VALUE")]
     NoValue {
-        /// What stands in its place.
+        /// The word in its place.
         text: String,
     },
 }

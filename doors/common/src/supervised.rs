@@ -1,4 +1,4 @@
-//! What a door made on a device, and makes again after the driver's death.
+//! Objects that a door makes on a device, and makes again after the driver's death.
 
 use std::error::Error;
 use std::fmt;
@@ -161,7 +161,7 @@ impl<T> fmt::Debug for Supervised<T> {
 pub struct Death {
     /// The driver's name.
     pub driver: String,
-    /// How its process ended, where it was this process's child.
+    /// The end of its process, where it was this process's child.
     pub status: Option<ExitStatus>,
 }
 
@@ -196,7 +196,7 @@ impl fmt::Display for Death {
     }
 }
 
-/// What became of a driver's death: `driver nnburst-cpu died (signal 9, SIGKILL); restarted`.
+/// The outcome of a driver's death: `driver nnburst-cpu died (signal 9, SIGKILL); restarted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The death.

@@ -22,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const PERIOD: usize = 32;
 const PERIOD_TIME: Duration = Duration::from_millis(2);
 
-/// What an audio thread owns. Nothing in it waits, allocates or locks.
+/// The state of an audio thread. Nothing in it waits, allocates or locks.
 struct Callback {
     denoiser: Denoiser,
     /// The block that is being heard, the one that is being played, and the place in both.

@@ -8,10 +8,10 @@
 //!                  128 samples ◄─ overlap-add ◄─ second network
 //! ```
 //!
-//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::try_submit`] takes a block and returns
-//! at once, [`Denoiser::poll`] gives it when it is clean, and neither allocates, locks nor waits.
-//! Who may wait calls [`Denoiser::push`]. Each network has a burst and a frame of its own, and its
-//! state goes from frame to frame without being copied.
+//! A [`Denoiser`] is what an audio callback owns: [`Denoiser::try_submit`] takes a block and
+//! returns at once, [`Denoiser::poll`] gives it when it is clean, and neither allocates, locks nor
+//! waits. Who may wait calls [`Denoiser::push`]. Each network has a burst and a frame of its own,
+//! and its state goes from frame to frame without being copied.
 //!
 //! ```no_run
 //! use nnburst::{BurstOptions, Device};
@@ -96,7 +96,7 @@ pub struct Denoiser {
     underway: Underway,
 }
 
-/// Where the block is that was submitted last.
+/// The state of the block that was submitted last.
 enum Underway {
     Nowhere,
     /// In the first network, until a time at most.
@@ -135,8 +135,8 @@ impl Denoiser {
     ///
     /// # Errors
     /// [`DenoiseError::Runtime`] where the device fails, or does not answer in time
-    /// (`MISSED_DEADLINE_TRANSIENT`). What this block adds to the sound is then missing: `clean` has
-    /// what the blocks before it added, and the next may be given.
+    /// (`MISSED_DEADLINE_TRANSIENT`). What this block adds to the sound is then missing: `clean`
+    /// has what the blocks before it added, and the next may be given.
     pub fn push(
         &mut self,
         heard: &[f32; BLOCK],
@@ -152,8 +152,8 @@ impl Denoiser {
         speech.map(drop)
     }
 
-    /// Takes a block and returns at once; [`Denoiser::poll`] has it. Allocates and locks nothing, and
-    /// makes no system call while the driver polls ([`nnburst::Wait::Spin`]).
+    /// Takes a block and returns at once; [`Denoiser::poll`] has it. Allocates and locks nothing,
+    /// and makes no system call while the driver polls ([`nnburst::Wait::Spin`]).
     ///
     /// # Errors
     /// [`DenoiseError::Busy`] where the block before has not been polled to its end. What else goes
@@ -171,8 +171,8 @@ impl Denoiser {
         Ok(())
     }
 
-    /// Gives the block that was heard [`DELAY`] blocks before the one submitted, if that is done, and
-    /// takes it from one network to the other, if the first is done: to be called now and then.
+    /// Gives the block that was heard [`DELAY`] blocks before the one submitted, if that is done,
+    /// and takes it from one network to the other, if the first is done: to be called now and then.
     /// `None` while it is on its way, or nothing is. Never waits; otherwise as
     /// [`Denoiser::try_submit`].
     ///

@@ -8,9 +8,9 @@ use nnburst::hal::trusted::{Owners, TrustError, trusted_program as trusted_file}
 
 /// The variable that names their directory.
 const VARIABLE: &str = "NNBURST_DTLN_DIR";
-/// Where packages put them.
+/// The directory that packages put them in.
 const SYSTEM: &str = "/usr/share/nnburst/dtln";
-/// Where they are beside the plugin's own file.
+/// Their directory beside the plugin's own file.
 const BESIDE: &str = "dtln";
 /// The names of both, and those that DTLN's authors gave them.
 const NAMES: [[&str; 2]; 2] =

@@ -60,7 +60,7 @@ pub(crate) fn shared(memory: &gst::MemoryRef) -> Option<FdSpan> {
 
 static KEY: LazyLock<glib::Quark> = LazyLock::new(|| glib::Quark::from_str("nnburst-memory"));
 
-/// What [`remember`] left with a memory.
+/// Returns what [`remember`] left with a memory.
 fn remembered(memory: &gst::MemoryRef) -> Option<Memory> {
     let object = memory.as_ptr().cast::<gst::ffi::GstMiniObject>().cast_mut();
     // SAFETY: `memory` is a live mini object; its qdata is behind a lock of its own.

@@ -39,7 +39,7 @@ fn plugin_init(plugin: &gst::Plugin) -> Result<(), glib::BoolError> {
     denoise::register(plugin)
 }
 
-/// What GStreamer finds in the library: the symbols that `plugin_define` makes.
+/// The entry points that GStreamer finds in the library: the symbols that `plugin_define` makes.
 mod plugin {
     #![expect(missing_docs, reason = "made by a macro")]
 

@@ -26,9 +26,9 @@ pub(crate) enum ModelError {
     Property {
         /// Its name.
         property: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What would be right.
+        /// The values that are right.
         expected: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What was made on a device, and its restart beside the stream.
+//! Objects made on a device, and their restart beside the stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The types and numbers of LADSPA 1.1 (`ladspa.h`), on machines whose `unsigned long` is a `usize`.
+//! The types and numbers of LADSPA 1.1 (`ladspa.h`), on machines whose `unsigned long` is a
+//! `usize`.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 

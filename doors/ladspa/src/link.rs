@@ -30,7 +30,7 @@ pub(crate) struct Heard<const CHANNELS: usize> {
     pub(crate) samples: Block<CHANNELS>,
 }
 
-/// What the worker made of a block.
+/// The worker's result for a block.
 #[derive(Debug)]
 pub(crate) struct Cleaned<const CHANNELS: usize> {
     pub(crate) session: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Cleaned<const CHANNELS: usize> {
     pub(crate) samples: Option<Block<CHANNELS>>,
 }
 
-/// What both sides tell each other beside the blocks. All is `Relaxed`: no flag stands for other
+/// State that both sides share beside the blocks. All is `Relaxed`: no flag stands for other
 /// memory, as blocks go through the rings.
 #[derive(Debug, Default)]
 pub(crate) struct LinkState {
@@ -90,7 +90,7 @@ pub(crate) struct RunLink<const CHANNELS: usize> {
     sent: u64,
 }
 
-/// What there is of a block that was asked for.
+/// The state of a block that was asked for.
 #[derive(Debug)]
 pub(crate) enum Taken<const CHANNELS: usize> {
     /// The worker's block.

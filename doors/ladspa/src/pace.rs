@@ -1,10 +1,13 @@
-//! How long `run` may wait for a block that is not ready.
+//! The time that `run` may wait for a block that is not ready.
 //!
-//! | host | how it is told | the wait |
+//! | host | recognised by | the wait |
 //! |---|---|---|
-//! | one that renders a file | by its own time it brings sound at least twice as fast as that sounds, and no thread of the process has a real-time policy | [`PATIENCE`], so that every block is a clean one |
-//! | one that plays, with a buffer | it has brought more sound than time has passed | what it is ahead |
+//! | renders a file | sound at twice its speed, no real-time thread | [`PATIENCE`] |
+//! | plays, with a buffer | more sound brought than time has passed | the time that it is ahead |
 //! | any other | | half the time of the sound that it brings at once |
+//!
+//! Speed is measured by the host's own time, and threads are those of its process. A file that is
+//! rendered gets every block clean.
 //!
 //! In the last case a wait happens only where the host brings more at once than a block has time:
 //! see `stream.rs`. The thread polls while it waits, with neither lock nor system call: the clock

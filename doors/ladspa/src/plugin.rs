@@ -42,7 +42,7 @@ enum RefusedError {
 
 /// An instance. The host makes no two calls of one at a time.
 struct Plugin<const CHANNELS: usize> {
-    /// Where the samples and values of each port are, or null.
+    /// The address of each port's samples or value, or null.
     ports: Vec<*mut f32>,
     stream: SoundStream<CHANNELS>,
     worker: Option<JoinHandle<()>>,

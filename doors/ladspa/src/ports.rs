@@ -38,7 +38,7 @@ const fn report(name: &'static CStr) -> Port {
 pub(crate) enum ControlPort {
     /// The share of the clean sound.
     Wet,
-    /// What is taken of the noise at most, in decibels.
+    /// The most that is taken of the noise, in decibels.
     Limit,
     /// The delay in samples; hosts look for this name.
     Latency,

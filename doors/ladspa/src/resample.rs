@@ -19,7 +19,7 @@ pub(crate) const DELAY: usize = TAPS - 1;
 const PHASE_TAPS: usize = TAPS.div_ceil(FACTOR);
 
 const RATE: f64 = 48_000.0;
-/// Where the filter is 6 dB down.
+/// The frequency at which the filter is 6 dB down.
 const CUTOFF: f64 = 7_750.0;
 /// The window's shape: side lobes below -60 dB.
 const BETA: f64 = 5.65;

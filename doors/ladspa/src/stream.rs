@@ -1,4 +1,5 @@
-//! The sound of one instance: in at the host's rate, out at the same rate and a constant time later.
+//! The sound of one instance: in at the host's rate, out at the same rate and a constant time
+//! later.
 //!
 //! ```text
 //!   host's rate       48 kHz only     16 kHz
@@ -8,9 +9,10 @@
 //! ```
 //!
 //! Everything happens sample by sample, so that the host's way to cut the sound into calls changes
-//! nothing. A block that is complete goes to the worker, which has [`BUDGET`] for it: then the block
-//! is taken, clean or not. In place of one that isn't ready the sound passes as it was heard: `mix`
-//! turns to the dry sound within a block and back, without a click, and the delay stays what it is.
+//! nothing. A block that is complete goes to the worker, which has [`BUDGET`] for it: then the
+//! block is taken, clean or not. In place of one that isn't ready the sound passes as it was heard:
+//! `mix` turns to the dry sound within a block and back, without a click, and the delay stays what
+//! it is.
 
 use std::time::Instant;
 
@@ -20,8 +22,8 @@ use crate::link::{Block, RunLink, Taken};
 use crate::pace::{Pace, has_realtime_threads};
 use crate::resample::{self, Down, FACTOR, Up};
 
-/// The blocks that the worker has for one: it is a thread of ordinary priority, and a host may bring
-/// as much at once.
+/// The blocks that the worker has for one: it is a thread of ordinary priority, and a host may
+/// bring as much at once.
 const BUDGET: usize = 2;
 
 /// Blocks between one that is complete and the one that is taken for what comes next.
@@ -72,7 +74,7 @@ impl Rate {
 pub(crate) struct Controls {
     /// The share of the clean sound, 0 to 1.
     pub(crate) wet: f32,
-    /// What is taken of the noise at most, in decibels; 100 and more for all.
+    /// The most that is taken of the noise, in decibels; 100 and more for all.
     pub(crate) limit_db: f32,
 }
 

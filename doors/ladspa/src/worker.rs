@@ -63,7 +63,7 @@ struct Worker<const CHANNELS: usize> {
     course: Option<Course>,
 }
 
-/// What the networks heard last.
+/// The block that the networks heard last.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     session: u64,
@@ -153,7 +153,7 @@ impl<const CHANNELS: usize> Worker<CHANNELS> {
             network.push(heard, clean)?;
         }
         if !clean.as_flattened().iter().all(|sample| sample.is_finite()) {
-            // The networks' state is spoilt: the next block begins anew.
+            // The networks' state is corrupt: the next block begins anew.
             return Ok(None);
         }
         let is_whole = course.to_fill == 0;

@@ -28,7 +28,7 @@ pub(crate) struct PyBurst {
 struct State {
     /// `None` once it is closed.
     burst: Option<nnburst::Burst>,
-    /// What is in flight, the oldest first.
+    /// Frames in flight, the oldest first.
     underway: VecDeque<Underway>,
 }
 

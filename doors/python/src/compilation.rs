@@ -27,7 +27,7 @@ pub(crate) struct PyCompilation {
     pub(crate) made: Made,
 }
 
-/// What compiling gives.
+/// The result of compiling.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) compilation: nnburst::Compilation,
@@ -40,7 +40,7 @@ pub(crate) struct Made {
 /// The stages of compiling, as `progress` is told of them.
 const STAGES: [&str; 3] = ["open", "import", "compile"];
 
-/// What [`compile`] is to do, on a thread of its own.
+/// The work of [`compile`], on a thread of its own.
 struct Work {
     file: Arc<OpenFile>,
     device: Result<PyDevice, (DeviceChoice, usize)>,
@@ -170,7 +170,7 @@ impl PyCompilation {
         self.made.device.clone()
     }
 
-    /// Whether the model came out of the cache.
+    /// True if the model came out of the cache.
     #[getter(from_cache)]
     fn is_from_cache(&self) -> bool {
         self.made.is_from_cache

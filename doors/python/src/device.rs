@@ -93,7 +93,7 @@ impl PyDevice {
         self.device.version().or_raise(py)
     }
 
-    /// What computes: `CPU`, `GPU`, `ACCELERATOR` or `OTHER`.
+    /// The kind of processor: `CPU`, `GPU`, `ACCELERATOR` or `OTHER`.
     #[getter]
     #[pyo3(name = "type")]
     fn kind(&self, py: Python<'_>) -> PyResult<String> {
@@ -113,7 +113,7 @@ impl PyDevice {
         Ok(extensions.into_iter().map(|extension| extension.name).collect())
     }
 
-    /// Whether the driver runs in this process.
+    /// True if the driver runs in this process.
     #[getter]
     fn is_embedded(&self) -> bool {
         self.device.is_embedded()
@@ -125,7 +125,7 @@ impl PyDevice {
         self.device.driver_process()
     }
 
-    /// Whether the device can be used now.
+    /// True if the device can be used now.
     #[getter]
     fn is_available(&self) -> bool {
         self.device.lost().is_none()

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What a call of this package failed with.
+/// The failure of a call of this package.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The runtime's error, and the driver's death where it stands for that.

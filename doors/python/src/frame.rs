@@ -237,7 +237,7 @@ impl PyFrame {
         Ok(frame.time_in_driver().map(|time| time.as_secs_f64() * 1e6))
     }
 
-    /// Whether a burst has the frame now, or was closed with it.
+    /// True if a burst has the frame now, or was closed with it.
     #[getter]
     fn in_flight(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.lock(py)?.is_none())

@@ -250,13 +250,13 @@ impl TensorInfo {
         self.tensor.channel_dimension
     }
 
-    /// Whether the value is kept from one execution to the next.
+    /// True if the value is kept from one execution to the next.
     #[getter]
     fn is_variable(&self) -> bool {
         self.tensor.is_variable
     }
 
-    /// Whether the value lies in the file.
+    /// True if the value lies in the file.
     #[getter]
     fn is_constant(&self) -> bool {
         self.tensor.data.is_some()

@@ -23,7 +23,7 @@ pub(crate) struct Bench {
     pub(crate) has_extension: bool,
     is_relaxed: bool,
     caching: Option<PathBuf>,
-    /// What else the token of the cache depends on.
+    /// Further inputs of the cache's token.
     settings: String,
     /// The one that was used last comes last.
     compiled: Vec<(Key, Compilation)>,

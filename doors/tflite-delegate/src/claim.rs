@@ -40,7 +40,7 @@ impl Claim {
     }
 }
 
-/// What the choice depends on.
+/// The inputs of the choice.
 #[derive(Debug)]
 pub(crate) struct Chooser<'a> {
     pub(crate) host: &'a mut Host,
@@ -170,7 +170,7 @@ impl Chooser<'_> {
     }
 }
 
-/// What was chosen, in lines for the user.
+/// A summary of the choice, in lines for the user.
 pub(crate) fn summary(claim: &Claim, source: &GraphModel, device: &str) -> Vec<String> {
     let taken: usize = claim.parts.iter().map(|part| part.subset.nodes.len()).sum();
     let all = taken + claim.left.len();

@@ -38,7 +38,7 @@ impl From<ClaimError> for PrepareError {
     }
 }
 
-/// What a delegate and its kernels share.
+/// The state that a delegate and its kernels share.
 #[derive(Debug)]
 pub(crate) struct DelegateState {
     pub(crate) settings: DelegateOptions,

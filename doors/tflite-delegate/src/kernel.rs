@@ -42,7 +42,7 @@ pub(crate) struct DelegateKernel {
     run: Option<Run>,
 }
 
-/// What executes the partition on a device.
+/// The partition compiled for a device.
 #[derive(Debug)]
 struct Run {
     /// The one of the bench that it belongs to.
@@ -107,7 +107,8 @@ impl DelegateKernel {
         Ok(())
     }
 
-    /// What executes; made where it isn't there, or the driver was started again meanwhile.
+    /// Returns the compiled partition; made where it isn't there, or the driver was started again
+    /// meanwhile.
     fn run(&mut self) -> Result<&mut Run, KernelError> {
         let current = self.shared.generation();
         match self.run.take().filter(|run| run.generation == current) {

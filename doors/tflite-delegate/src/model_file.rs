@@ -227,7 +227,7 @@ fn beginnings(memory: &OwnMemory, range: Range<usize>) -> std::io::Result<Vec<us
     Ok(found)
 }
 
-/// What a .tflite file has at its fifth byte.
+/// The bytes of a .tflite file from the fifth on.
 const IDENTIFIER: &[u8] = b"TFL3";
 /// More are not tried: memory may be full of models.
 const MOST_BEGINNINGS: usize = 64;

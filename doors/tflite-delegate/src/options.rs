@@ -89,7 +89,7 @@ impl DelegateOptions {
         })
     }
 
-    /// Why an operator stays with the interpreter by the user's wish.
+    /// The option that leaves an operator with the interpreter, in words.
     pub(crate) fn refusal(&self, name: &str) -> Option<&'static str> {
         // A custom operator's own name stands behind `CUSTOM`.
         let is = |given: &String| name == given || name.rsplit(' ').next() == Some(given);

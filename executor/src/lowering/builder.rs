@@ -27,7 +27,7 @@ pub(crate) enum Reason {
     Error(OpError),
     /// There is no memory for its tables.
     NoMemory(NoMemory),
-    /// What follows depends on a value that is known at run time alone.
+    /// The rest depends on a value that is known at run time alone.
     Value(ValueId),
     /// The outputs' shapes are known once the operation has run.
     Dynamic(Box<DynamicDraft>),

@@ -7,7 +7,7 @@ use nnburst_kernels::kernels::chain::Combine;
 use nnburst_kernels::kernels::lines::Lines;
 use nnburst_kernels::tensor::rows::Apart;
 
-/// What of a step other steps could be joined with.
+/// The part of a step that other steps could be joined with.
 #[derive(Clone)]
 pub(crate) enum StepPart {
     /// A convolution of input 0.

@@ -47,7 +47,7 @@ pub(crate) enum Work {
     /// In bands that don't depend on each other: between them a run may be stopped, and threads
     /// share them.
     Bands {
-        /// How many.
+        /// The number of elements.
         count: usize,
         /// Into how many pieces they are grouped.
         pieces: usize,

@@ -68,7 +68,7 @@ fn up_to_64(s: &[u8]) -> u64 {
     mix(u, v, m)
 }
 
-/// What is carried from block to block of 64 bytes.
+/// The state from block to block of 64 bytes.
 struct Long {
     x: u64,
     y: u64,

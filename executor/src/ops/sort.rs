@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use nnburst_kernels::tensor::poll::{self, Halted};
 
-/// What a comparison takes, about.
+/// The approximate cost of a comparison.
 const COMPARE_NS: usize = 8;
 
 /// Sorts stably; `buffer` is as long as what is sorted, if that is more than [`poll::CHUNK`].

@@ -48,7 +48,7 @@ struct Root {
 pub(super) struct Node {
     stage: Arc<Stage>,
     arena: AlignedBytes,
-    /// What the tail made.
+    /// The result of the tail.
     made: Vec<AlignedBytes>,
     inner: Option<Box<Loop>>,
     next: Vec<(Guard, Self)>,
@@ -487,7 +487,7 @@ fn failed(step: &Step, what: String) -> RunError {
     RunError::Operation { index: step.index, name: step.name, what }
 }
 
-/// What stands for a WHILE in messages.
+/// The name of a WHILE in messages.
 fn tail_step(index: usize) -> Step {
     let label = crate::lowering::Label {
         kernel: "while",

@@ -66,7 +66,7 @@ mod tests {
         Packed::new("test", bytes, |_| ()).unwrap()
     }
 
-    /// How many pieces a round has.
+    /// The number of pieces of a round.
     fn round(warmth: &mut Warmth, arena: &AlignedBytes) -> usize {
         1 + std::iter::repeat_with(|| warmth.touch(arena.as_slice()))
             .take_while(|&more| more)

@@ -36,8 +36,8 @@ pub fn mark() {
     let _ = rustix::process::getpgid(None);
 }
 
-/// For each pair of [`mark`]s of a thread in a log of [`traced_test`], the calls it made in between. Threads share their lines in
-/// time alone.
+/// For each pair of [`mark`]s of a thread in a log of [`traced_test`], the calls it made in
+/// between. Threads share their lines in time alone.
 pub fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
     let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut runs = Vec::new();

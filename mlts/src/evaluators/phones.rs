@@ -6,7 +6,7 @@ use crate::num::real;
 /// The class of frames without a phone.
 const BLANK: usize = 0;
 
-/// How far two sequences of phones are apart.
+/// The edit distance between two sequences of phones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PhoneErrors {
     /// Edits in per cent of the expected frames.

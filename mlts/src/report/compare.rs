@@ -11,9 +11,9 @@ const SIGNIFICANT: f64 = 0.01;
 pub struct Comparison {
     /// Latencies that both runs have.
     pub latencies: Vec<Change>,
-    /// What passed in the old run and fails in the new one.
+    /// Tests that passed in the old run and fail in the new one.
     pub broken: Vec<String>,
-    /// What failed in the old run and passes in the new one.
+    /// Tests that failed in the old run and pass in the new one.
     pub mended: Vec<String>,
     /// Models and crash tests that both runs have.
     pub in_common: usize,
@@ -30,9 +30,9 @@ pub struct Change {
     pub p50_us: [f64; 2],
     /// 99th percentiles, where both runs have enough samples.
     pub p99_us: Option<[f64; 2]>,
-    /// Whether the blocks' medians separate.
+    /// True if the blocks' medians separate.
     pub is_significant: bool,
-    /// Whether it is slower by more than the limit.
+    /// True if it is slower by more than the limit.
     pub is_worse: bool,
 }
 

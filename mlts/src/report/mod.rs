@@ -1,4 +1,4 @@
-//! What a run leaves: JSON for machines, one HTML page for people.
+//! The results of a run: JSON for machines, one HTML page for people.
 
 mod compare;
 mod csv;

@@ -27,7 +27,7 @@ pub struct Report {
     pub command: Vec<String>,
     /// `PASS`, `FAIL`, `INCOMPLETE` (the budget ended), `UNREACHABLE` or `ABORTED`.
     pub verdict: String,
-    /// What failed, the worst first.
+    /// Failures, the worst first.
     pub reasons: Vec<String>,
     /// One line to quote.
     pub summary: String,
@@ -39,19 +39,19 @@ pub struct Report {
     pub reference: String,
     /// The tier that decided: `exact`, `close` or `task`.
     pub accept: String,
-    /// How calls were made where latency was measured.
+    /// The call modes in which latency was measured.
     pub calls: CallSettings,
     /// Per model the results of each target.
     pub models: Vec<ModelReport>,
     /// The crash tests.
     pub crash: Vec<CrashReport>,
-    /// What was left out, and why.
+    /// Tests that were left out, and the reason.
     pub skipped: Vec<Skipped>,
     /// Estimates and durations.
     pub plan: Vec<PlanItem>,
 }
 
-/// How calls are made where latency is measured.
+/// The call mode in which latency is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallSettings {
@@ -61,7 +61,7 @@ pub struct CallSettings {
     pub cpus: Vec<u32>,
     /// The processors of the driver's thread in bursts; empty for all.
     pub driver_cpus: Vec<u32>,
-    /// Whether bursts ask for real-time scheduling and locked memory.
+    /// True if bursts ask for real-time scheduling and locked memory.
     pub realtime: bool,
     /// Microseconds from one paced call to the next; `None` where calls are not paced.
     pub period_us: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Host {
     pub steal_pct: f64,
     /// Degrees Celsius of each thermal zone, after the run.
     pub thermal_c: Vec<f64>,
-    /// What `nnburst doctor` complains of.
+    /// Complaints of `nnburst doctor`.
     pub doctor: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ pub struct ModelReport {
     pub sha256: String,
     /// Its licence.
     pub licence: String,
-    /// Where it comes from.
+    /// Its source.
     pub origin: String,
     /// A description.
     pub what: String,
@@ -180,7 +180,7 @@ pub struct ModelResult {
     pub process: Option<String>,
     /// The reason of an outcome that is no success.
     pub reason: String,
-    /// Which operations the driver takes.
+    /// The operations that the driver takes.
     pub support: Option<Support>,
     /// Compile times in milliseconds.
     pub compile_ms: Option<CompileTimes>,
@@ -214,7 +214,7 @@ pub struct BothProcesses {
     pub client: f64,
 }
 
-/// Which operations of a model a driver takes.
+/// The operations of a model that a driver takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Support {
@@ -250,7 +250,7 @@ pub struct OpSupport {
     pub types: Vec<String>,
     /// The shapes of its tensors, inputs and outputs: `1x8x8x2 2x3x3x2 2 -> 1x8x8x2`.
     pub shapes: String,
-    /// Whether the driver takes it.
+    /// True if the driver takes it.
     pub taken: bool,
     /// Why not; `refused` where the driver gives no reason.
     pub why: String,
@@ -298,7 +298,7 @@ pub struct CompileTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Times {
-    /// How many, without the first.
+    /// Their number, without the first.
     pub n: usize,
     /// The first, on its own.
     pub first: f64,
@@ -324,7 +324,7 @@ pub struct Accuracy {
     pub deterministic: bool,
     /// True if all modes gave the same bits.
     pub modes_agree: bool,
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub reason: String,
 }
 
@@ -419,7 +419,7 @@ pub struct EvaluatorReport {
     pub name: String,
     /// The figures.
     pub values: BTreeMap<String, f64>,
-    /// What the reference kernels reach.
+    /// The accuracy of the reference kernels.
     pub expected: BTreeMap<String, f64>,
     /// Limits, by the names of the figures.
     pub limits: BTreeMap<String, f64>,
@@ -431,7 +431,7 @@ pub struct EvaluatorReport {
     pub ok: bool,
     /// Figures that are worse than they should be and within the limits.
     pub warnings: Vec<String>,
-    /// What was answered wrongly.
+    /// The wrong answers.
     pub wrong: Vec<WrongAnswer>,
 }
 
@@ -587,7 +587,7 @@ pub struct Probe {
     pub p99_during_us: f64,
 }
 
-/// What was left out.
+/// The test that was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Skipped {

@@ -237,7 +237,7 @@ impl TestedDriver {
         Ok(())
     }
 
-    /// How the next worker reaches the driver. A driver of one client is started anew for the
+    /// The way of the next worker to the driver. A driver of one client is started anew for the
     /// second.
     pub(crate) fn connection(&mut self) -> Result<(Via, Option<OwnedFd>), MltsError> {
         Ok(match &self.target.how {
@@ -273,7 +273,7 @@ impl TestedDriver {
         Usage::of(self.pid()?)
     }
 
-    /// How the process ended; `None` while it lives, or where there is none.
+    /// The end of the process; `None` while it lives, or where there is none.
     pub(crate) fn ended(&mut self) -> Option<End> {
         if self.end.is_none() {
             if let Some(child) = &mut self.child {

@@ -1,4 +1,4 @@
-//! What `/proc` says of a process.
+//! Figures of a process from `/proc`.
 
 use std::fs;
 

@@ -68,7 +68,7 @@ impl Outcome {
     }
 }
 
-/// What is known after a piece of work.
+/// The outcome of a piece of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
@@ -87,7 +87,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Who is called where a worker has come to a point.
+/// Called where a worker has come to a point.
 pub(crate) type OnReady<'a> = &'a mut dyn FnMut(&str, &mut TestedDriver, &mut Child);
 
 /// The limits of a piece of work, and who looks on.

@@ -12,7 +12,7 @@ pub struct CrashTest {
     pub name: &'static str,
     /// A description.
     pub what: &'static str,
-    /// Whether the quick budget has it.
+    /// True if the quick budget has it.
     pub is_quick: bool,
     /// Milliseconds in the three budgets, for tests that go by time.
     pub(super) ms: [u64; 3],

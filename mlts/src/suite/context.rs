@@ -1,4 +1,4 @@
-//! What every item of a run needs.
+//! The context of every item of a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;

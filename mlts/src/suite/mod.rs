@@ -62,13 +62,13 @@ pub enum What {
     Latency,
     /// Compile times.
     Compile,
-    /// Which operations are taken.
+    /// The operations that are taken.
     Support,
     /// Crash tests.
     Crash,
 }
 
-/// What happens, for who looks on.
+/// Progress, for the terminal.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Progress {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::Report;
 
-/// What `support` says where nothing more is known.
+/// The text of `support` where nothing more is known.
 const PLAIN: &str = "refused";
 
 /// Adds to each refusal of a target what its answers to other models say.

@@ -35,7 +35,7 @@ pub struct Replayed {
     pub outcome: String,
     /// The process at fault.
     pub process: Option<String>,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
     /// The outcome that was kept.
     pub before: String,

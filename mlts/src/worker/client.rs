@@ -354,7 +354,7 @@ impl CallSession {
         }
     }
 
-    /// What of the burst's settings was refused, in words.
+    /// The refused settings of the burst, in words.
     pub(crate) fn warnings(&self) -> &[String] {
         match self {
             Self::Runtime(session) => session.burst.as_ref().map_or(&[], Burst::warnings),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::client::CallError;
 
-/// How a piece of work ended short of its result.
+/// The end of a piece of work short of its result.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// A wrong answer, an error, a broken limit; the detail is the failing case.

@@ -46,7 +46,7 @@ impl<'m> Sequence<'m> {
         Self { loaded, session, inputs, outputs }
     }
 
-    /// What of the session's settings was refused, in words.
+    /// The refused settings of the session, in words.
     pub(crate) fn warnings(&self) -> &[String] {
         self.session.warnings()
     }

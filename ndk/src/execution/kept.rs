@@ -1,4 +1,4 @@
-//! What a call keeps from one execution to the next: memory, and requests that may come again.
+//! State of a call from one execution to the next: memory, and requests that may come again.
 
 use nnburst::hal::{self, Access, Mapping, RequestArgument, ReusableExecution};
 use nnburst::{Argument, Frame, LastRequest};

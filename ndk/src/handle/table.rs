@@ -44,7 +44,7 @@ pub(crate) struct HandlePlace {
     pub(crate) generation: u32,
 }
 
-/// What is at a place.
+/// The contents of a place.
 pub(crate) enum Find<T: 'static> {
     Slot(&'static HandleSlot<T>),
     Nothing,

@@ -2,8 +2,8 @@
 //! done.
 //!
 //! ```text
-//!   try_submit(frame) ──► packet in the request queue     (what no burst carries: in the background)
-//!   poll() ◄── the oldest frame, once it is answered      looks, and returns at once
+//!   try_submit(frame) ──► packet in the request queue    (else in the background)
+//!   poll() ◄── the oldest frame, once it is answered     looks, and returns at once
 //!   wait_until(t) ◄── the same, waited for until t
 //! ```
 
@@ -162,8 +162,8 @@ impl Burst {
         }
     }
 
-    /// As [`Burst::poll`]; where it returns `None` with frames in flight, `fd` (that of `readiness`)
-    /// becomes readable when one may be back, and `waker` is woken.
+    /// As [`Burst::poll`]; where it returns `None` with frames in flight, `fd` (that of
+    /// `readiness`) becomes readable when one may be back, and `waker` is woken.
     #[cfg(feature = "futures")]
     pub(crate) fn poll_ready(
         &mut self,

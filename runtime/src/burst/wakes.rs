@@ -1,4 +1,4 @@
-//! Who is told that a frame may be back.
+//! The wakers for frames that may be back.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

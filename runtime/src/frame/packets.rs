@@ -17,7 +17,7 @@ pub(super) struct Packets {
     in_flight: Option<Content>,
 }
 
-/// What a packet says, and to which burst.
+/// The contents of a packet, and its burst.
 #[derive(Debug)]
 struct Content {
     burst: u64,

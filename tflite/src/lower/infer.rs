@@ -1,7 +1,8 @@
 //! Extents of results where the file's do not hold: its inputs were given other shapes.
 //!
-//! Graphs whose inputs were resized have no extents for what operators compute. What follows from the extents of an operator's inputs, its options and its constants is worked out
-//! here; what depends on values that are known at run time alone stays open.
+//! Graphs whose inputs were resized have no extents for what operators compute. What follows from
+//! the extents of an operator's inputs, its options and its constants is worked out here; what
+//! depends on values that are known at run time alone stays open.
 
 use super::{Lower, axis_of, broadcast};
 use crate::schema::Builtin;

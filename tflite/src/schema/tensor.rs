@@ -102,7 +102,7 @@ pub(crate) struct Tensor {
     pub(crate) is_shape_given: bool,
     /// True if the file's shape does not hold, so that nobody knows the rank.
     pub(crate) is_shape_open: bool,
-    /// Where most values are 0 and left out.
+    /// The layout where most values are 0 and left out.
     pub(crate) sparsity: Option<Sparsity>,
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn pages() -> Outcome {
     Err(wrong.join("\n"))
 }
 
-/// What a page links to, and the anchors that it has.
+/// The links of a page, and its anchors.
 #[derive(Default)]
 struct Page {
     links: Vec<String>,

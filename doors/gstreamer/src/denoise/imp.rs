@@ -36,7 +36,7 @@ pub struct Denoise {
     driver_pid: AtomicU32,
 }
 
-/// What lives from READY to PAUSED and back.
+/// The state from READY to PAUSED and back.
 #[derive(Debug)]
 struct DenoiseStream {
     driver: Restartable<Denoiser>,

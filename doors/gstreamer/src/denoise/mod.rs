@@ -5,9 +5,9 @@
 //!   any size of buffer                                 as much as came in, with its time stamps
 //! ```
 //!
-//! Sound comes out 32 ms after it came in, always: 8 ms for a block to fill, 24 ms for the networks'
-//! window. The time stamps are those of the sound itself. Where there is no driver, the sound
-//! goes on as it was heard, at the same delay.
+//! Sound comes out 32 ms after it came in, always: 8 ms for a block to fill, 24 ms for the
+//! networks' window. The time stamps are those of the sound itself. Where there is no driver, the
+//! sound goes on as it was heard, at the same delay.
 
 mod aligned;
 mod imp;

@@ -11,7 +11,7 @@ use nnburst_tflite::TensorInfo;
 
 use crate::CAT;
 
-/// What a pad carries.
+/// The contents of a pad's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Tensors,
@@ -133,7 +133,7 @@ impl SidePad {
     }
 }
 
-/// What pads take over from the main stream.
+/// The properties of the main stream that pads take over.
 pub(super) struct Main<'a> {
     pub(super) stream_id: &'a str,
     pub(super) group: Option<gst::GroupId>,

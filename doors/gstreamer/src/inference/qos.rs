@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// What sinks report of late frames. The inference of a late frame is skipped, never the frame.
+/// Reports of sinks about late frames. The inference of a late frame is skipped, never the frame.
 #[derive(Debug, Default)]
 pub(super) struct Qos(Mutex<Option<gst::ClockTime>>);
 

@@ -17,7 +17,7 @@ use crate::engine::{Engine, EngineError, Picture};
 use crate::restartable::Restartable;
 use crate::results::{self, Decoder, PictureSize, Report, Results};
 
-/// What lives from READY to PAUSED and back. The streaming thread has it.
+/// The state from READY to PAUSED and back. The streaming thread has it.
 #[derive(Debug)]
 pub(super) struct InferenceStream {
     driver: Restartable<Engine>,
@@ -98,7 +98,7 @@ impl InferenceStream {
     }
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 enum Verdict {
     /// It has results of its own.
     Fresh,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | one of `[1, N]`, other extents 1 | classification | [`classes`] |
 //! | boxes, classes, scores and count (TFLite_Detection_PostProcess) | detection | [`boxes`] |
-//! | box encodings `[1, A, 4]` and scores `[1, A, C]` (SSD without post-processing) | detection | [`anchors`] |
+//! | boxes `[1, A, 4]` and scores `[1, A, C]` of an SSD, still encoded | detection | [`anchors`] |
 //! | one of `[1, H, W, C]`, or of integers `[1, H, W]` | segmentation | [`mask`] |
 //! | one of `[1, 1, 17, 3]` | pose | [`pose`] |
 //!

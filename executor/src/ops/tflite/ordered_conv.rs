@@ -1,6 +1,6 @@
-//! Convolutions and means of windows of floats whose sums have the order of TFLite's reference kernels: tap by tap from
-//! the first row of a filter on, channel by channel within a tap, each product rounded before it is
-//! added.
+//! Convolutions and means of windows of floats whose sums have the order of TFLite's reference
+//! kernels: tap by tap from the first row of a filter on, channel by channel within a tap, each
+//! product rounded before it is added.
 //!
 //! Where layers behind them quantise on the fly, the last bit of a sum decides now and then which
 //! integer a float becomes, and a network's results move with it by hundredths. So in such networks

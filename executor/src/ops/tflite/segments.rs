@@ -7,7 +7,7 @@ use super::index::{check_index_kind, index_at};
 use super::math::low;
 use crate::lowering::{Io, Lowered};
 
-/// How rows of one segment are combined.
+/// The combination of the rows of one segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Combine {
     Sum,

@@ -197,7 +197,7 @@ fn calls(settings: &CallSettings) -> String {
     text
 }
 
-/// What the figures mean.
+/// The meaning of the figures.
 const METHOD: &str = "<h3>What the figures mean</h3><dl>\
 <dt>latency<dd>One call, by the monotonic clock, inputs copied before and outputs after. Driver and reference device take turns of 250 ms (125 ms in the quick budget), so that what slows the machine slows both. A percentile that has too few samples is a dash (64 calls for p90, 256 for p95, 1024 for p99, 10240 for p99.9).\
 <dt>disturbed<dd>A block, which is one turn, counts as disturbed where the hypervisor took 20 ms or more, or a cache line needed three times its usual time from one processor to another and back. Such blocks are dropped; where most are, all count and the row says so.\

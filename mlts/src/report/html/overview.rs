@@ -1,4 +1,4 @@
-//! What is read in ten seconds, and the table of all models.
+//! The summary for ten seconds, and the table of all models.
 
 use super::super::schema::{ModelResult, Report};
 use super::text::{anchor, change, escape, maybe_micros, micros, millis, outcome};

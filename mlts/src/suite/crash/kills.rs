@@ -34,7 +34,7 @@ const PENDING: [(&str, Kill); 8] = [
     ("fence", Kill::Now(Signal::KILL)),
 ];
 
-/// How a driver is killed.
+/// A way to kill a driver.
 #[derive(Clone, Copy, Debug)]
 enum Kill {
     Now(Signal),

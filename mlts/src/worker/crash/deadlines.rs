@@ -10,7 +10,7 @@ use super::subjects::{largest, smallest};
 use crate::worker::client::{CallError, Prepared};
 use crate::worker::outcome::{Outcome, Stopped};
 
-/// How late an answer may be.
+/// The most by which an answer may be late.
 const LATE: Duration = Duration::from_millis(50);
 const GENEROUS: Duration = Duration::from_secs(10);
 

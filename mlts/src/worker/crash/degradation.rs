@@ -15,7 +15,7 @@ use crate::worker::sequence::Sequence;
 
 /// The pause between two compilations.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much the median may grow.
+/// The most by which the median may grow.
 const LIMIT: f64 = 1.5;
 
 pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {

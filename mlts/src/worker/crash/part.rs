@@ -1,4 +1,4 @@
-//! What the parts of crash tests have in common.
+//! The common base of the parts of crash tests.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::protocol::{CrashWork, Job, WorkerEvent};
 use crate::worker::client::Client;
 use crate::worker::pulse::{Pulse, send};
 
-/// What a part has to do its work with.
+/// The environment of a part.
 pub(in crate::worker) struct CrashPart<'a> {
     pub(in crate::worker) job: &'a Job,
     pub(in crate::worker) work: &'a CrashWork,

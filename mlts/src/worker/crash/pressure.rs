@@ -48,7 +48,7 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     }))
 }
 
-/// What a client holds until it gives it back.
+/// Memory that a client holds until it gives it back.
 enum Held {
     Models(Vec<Prepared>),
     Bursts(Vec<BurstController>),
@@ -145,7 +145,7 @@ fn check_at_limit(part: &CrashPart<'_>, subject: &Subject, prepared: &Prepared) 
     }
 }
 
-/// What was given back can be had again.
+/// Memory that was given back can be had again.
 fn recover(part: &CrashPart<'_>, subject: &Subject, round: usize) -> Outcome<()> {
     let begun = Instant::now();
     loop {

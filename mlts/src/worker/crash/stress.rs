@@ -14,7 +14,7 @@ use crate::worker::client::ClientHandle;
 use crate::worker::outcome::{Outcome, Stopped};
 use crate::worker::sequence::Sequence;
 
-/// How long a thread stays with a model.
+/// The time that a thread stays with a model.
 const STAY: Duration = Duration::from_millis(150);
 
 /// The number that the coordinator put beside the work.

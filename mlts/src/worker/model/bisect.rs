@@ -75,7 +75,7 @@ pub(super) fn run(client: &Client, pass: &Pass<'_>) -> Outcome<Bisection> {
 #[derive(Clone, Copy, Debug)]
 struct OpenValue {
     operation: usize,
-    /// Which of the operation's outputs.
+    /// The position among the operation's outputs.
     which: usize,
     /// Position among the outputs that a caller gets.
     output: usize,

@@ -21,7 +21,7 @@ const BATCHES: usize = 9;
 /// The longest probe: where every processor is busy, its other thread may get none for long.
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// What is known of the machine so far.
+/// The machine's usual figures so far.
 #[derive(Debug, Default)]
 pub(super) struct Disturbance {
     round_trips_ns: Vec<f64>,

@@ -40,7 +40,7 @@ pub(super) struct Measured {
     pub(super) reference: Option<Latency>,
     /// Calls a second, by the number of clients at a time.
     pub(super) throughput: BTreeMap<usize, f64>,
-    /// What of the burst's settings was refused.
+    /// The refused settings of the burst.
     pub(super) refused_settings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the parts of a pass over a model have in common.
+//! The common base of the parts of a pass over a model.
 
 use nnburst::Device;
 use nnburst::hal::tflite_extension;

@@ -1,4 +1,4 @@
-//! Which operations the driver takes, and why not the others.
+//! The operations that the driver takes, and why not the others.
 
 use nnburst::hal::operation_since;
 use nnburst::{CompileOptions, Device, explain};

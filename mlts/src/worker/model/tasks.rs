@@ -1,4 +1,4 @@
-//! What the tasks' own rules say of golden cases.
+//! The tasks' own rules applied to golden cases.
 
 use std::collections::BTreeMap;
 

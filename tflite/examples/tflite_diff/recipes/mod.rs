@@ -1,4 +1,4 @@
-//! How a file of each operator is made.
+//! Recipes for a file of each operator.
 
 mod elementwise;
 mod indices;

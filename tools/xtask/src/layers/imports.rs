@@ -1,4 +1,4 @@
-//! Which file of a crate imports which.
+//! The imports between the files of a crate.
 //!
 //! A file imports another where it names something that is defined there: in a `use`, or by a path
 //! from `crate`, `self`, `super`, a child module or an imported module. A re-export hands on names
@@ -27,7 +27,7 @@ pub(super) struct ImportGraph {
 #[derive(Default)]
 struct Module {
     file: usize,
-    /// What it re-exports, by the name there.
+    /// Re-exports, by the name there.
     exports: BTreeMap<String, Name>,
     /// Modules all of whose names it re-exports.
     globs: Vec<Name>,
