@@ -73,7 +73,7 @@
 //! | edge, and what is weakened | model that fails |
 //! |---|---|
 //! | object: release when unlocked | `one_thread_at_a_time_works_with_an_object` |
-//! | object: release in `insert` | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
+//! | object: release, new | `a_handle_that_was_passed_on_without_care_finds_the_whole_object` |
 //! | object: acquire | `one_thread_at_a_time_works_with_an_object` |
 //! | the next generation of a place | `a_place_that_is_used_again_is_never_the_object_before` |
 //!
