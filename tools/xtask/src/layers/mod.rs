@@ -3,6 +3,7 @@
 //! | rule | of |
 //! |---|---|
 //! | a crate depends on the crates of [`MAY_KNOW`] alone | `cargo metadata`, without tests |
+//! | published crates name their README, and no version of crates for tests (cargo leaves those out) | `cargo metadata` |
 //! | the executor's imports point down [`LAYERS`] | `executor/src`, `executor/kernels/src` |
 //! | no more than four files of a crate import each other in a circle | every library and program |
 //!
@@ -105,6 +106,12 @@ struct Package {
     name: String,
     /// Names of the workspace's crates that it depends on, without tests.
     knows: Vec<String>,
+    /// False with `publish = false`.
+    is_published: bool,
+    /// Whether the manifest names a README.
+    has_readme: bool,
+    /// Names of the workspace's crates that its tests depend on in some version.
+    tested_with: Vec<String>,
     /// The root files of its library and programs.
     roots: Vec<PathBuf>,
 }
@@ -117,6 +124,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     };
     let packages = packages()?;
     let mut wrong = unlisted(&packages);
+    wrong.extend(unpublishable(&packages));
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for package in &packages {
         for root in &package.roots {
@@ -191,6 +199,12 @@ fn packages() -> Result<Vec<Package>, String> {
             .filter(|name| names.contains(name))
             .collect();
         knows.dedup();
+        let tested_with = array(&package["dependencies"])
+            .iter()
+            .filter(|dependency| dependency["kind"] == "dev" && dependency["req"] != "*")
+            .map(|dependency| text(&dependency["name"]))
+            .filter(|name| names.contains(name))
+            .collect();
         let is_ours = |target: &Value| {
             let kinds = ["lib", "rlib", "cdylib", "bin"];
             array(&target["kind"]).iter().any(|kind| kinds.contains(&text(kind).as_str()))
@@ -198,7 +212,14 @@ fn packages() -> Result<Vec<Package>, String> {
         let targets = array(&package["targets"]);
         let targets = targets.iter().filter(|target| is_ours(target));
         let roots = targets.map(|target| text(&target["src_path"]).into()).collect();
-        Package { name: text(&package["name"]), knows, roots }
+        Package {
+            name: text(&package["name"]),
+            knows,
+            is_published: package["publish"].as_array().is_none_or(|places| !places.is_empty()),
+            has_readme: package["readme"].is_string(),
+            tested_with,
+            roots,
+        }
     };
     Ok(listed.iter().map(of).collect())
 }
@@ -216,6 +237,24 @@ fn unlisted(packages: &[Package]) -> Vec<String> {
         };
         for other in knows.iter().filter(|other| !allowed.contains(&other.as_str())) {
             wrong.push(format!("{name} depends on {other}; it may know {}", allowed.join(", ")));
+        }
+    }
+    wrong
+}
+
+/// Reasons why `cargo publish --workspace` would fail or leave readers without a page. A crate for
+/// tests with a version must be published before the crate that it tests, which may be a circle.
+fn unpublishable(packages: &[Package]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for package in packages.iter().filter(|package| package.is_published) {
+        let name = &package.name;
+        if !package.has_readme {
+            wrong.push(format!("{name}: its manifest names no README"));
+        }
+        for other in &package.tested_with {
+            wrong.push(format!(
+                "{name}: the dev-dependency {other} has a version; `path` is enough"
+            ));
         }
     }
     wrong
@@ -280,6 +319,9 @@ mod tests {
         let package = |name: &str, knows: &[&str]| Package {
             name: name.into(),
             knows: knows.iter().map(|&name| name.to_owned()).collect(),
+            is_published: true,
+            has_readme: true,
+            tested_with: Vec::new(),
             roots: Vec::new(),
         };
         assert!(unlisted(&[package("nnburst-hal", &["nnburst-fmq"])]).is_empty());
@@ -289,5 +331,21 @@ mod tests {
             package("benches", &["nnburst-new"]),
         ]);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+
+    #[test]
+    fn crates_that_can_not_be_published_are_found() {
+        let package = |is_published, has_readme, tested_with: &[&str]| Package {
+            name: "nnburst-new".into(),
+            knows: Vec::new(),
+            is_published,
+            has_readme,
+            tested_with: tested_with.iter().map(|&name| name.to_owned()).collect(),
+            roots: Vec::new(),
+        };
+        let wrong = |package| unpublishable(&[package]).len();
+        assert_eq!(wrong(package(true, true, &[])), 0);
+        assert_eq!(wrong(package(true, false, &["nnburst-hal"])), 2);
+        assert_eq!(wrong(package(false, false, &["nnburst-hal"])), 0);
     }
 }
