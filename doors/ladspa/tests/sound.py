@@ -1,7 +1,8 @@
 """Compares the WAV files (16 bits) that hosts wrote with the interpreter's sound.
 
 sound.py same OUT GOLDEN DELAY    OUT is GOLDEN, DELAY samples later, within 1e-4
-sound.py alike OUT GOLDEN NOISY   OUT has GOLDEN's course somewhere, and not NOISY's noise
+sound.py alike OUT GOLDEN NOISY [SECONDS]
+                                  most pieces of GOLDEN are in OUT (after so many seconds), and not NOISY's noise
 sound.py cut IN OUT N             the first N samples
 """
 
@@ -11,6 +12,7 @@ import sys
 import wave
 
 FRAME = 160  # 10 ms at 16 kHz
+PIECE = 40  # frames
 
 
 def read(path):
@@ -46,16 +48,27 @@ def correlation(xs, ys):
     return both / math.sqrt(power) if power else 0
 
 
-def alike(out, golden, noisy):
+def distance(xs, ys):
+    """The difference of two courses in decibels, on average."""
+    return sum(abs(math.log10((x + 1e-4) / (y + 1e-4))) for x, y in zip(xs, ys)) * 20 / len(xs)
+
+
+def alike(out, golden, noisy, seconds="0"):
+    """Piece by piece, each wherever it is: hosts that play leave sound out where they have no time, and repeat it."""
     out, golden, noisy = (course(read(path)[0]) for path in (out, golden, noisy))
-    # The middle of the recording: its ends may be outside of what was recorded.
-    middle = slice(len(golden) // 8, len(golden) * 7 // 8)
-    length = len(golden[middle])
-    best, at = max((correlation(out[at : at + length], golden[middle]), at) for at in range(len(out) - length))
-    quiet = sorted(out[at : at + length])[length // 5]
-    noise = sorted(noisy[middle])[length // 5]
-    print(f"    correlation {best:.3f}, quiet frames {20 * math.log10(noise / max(quiet, 1e-9)):.0f} dB below the noise")
-    return best > 0.9 and quiet < noise / 2
+    out = out[round(float(seconds) * 16000 / FRAME) :]
+    loud = max(golden) / 4
+    # The ends of the recording may be outside of what was recorded.
+    starts = range(len(golden) // 8, len(golden) * 7 // 8 - PIECE, PIECE)
+    pieces = [slice(start, start + PIECE) for start in starts if max(golden[start : start + PIECE]) > loud]
+    found = 0
+    for piece in pieces:
+        places = [out[at : at + PIECE] for at in range(len(out) - PIECE)]
+        place = max(places, key=lambda place: correlation(place, golden[piece]), default=[0] * PIECE)
+        is_found = correlation(place, golden[piece]) > 0.9
+        found += is_found and distance(place, golden[piece]) < distance(place, noisy[piece])
+    print(f"    {found} of {len(pieces)} pieces of {PIECE * 10} ms are in it, without the noise")
+    return found > len(pieces) / 2
 
 
 def cut(source, target, count):
