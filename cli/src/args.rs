@@ -350,6 +350,10 @@ pub(crate) struct ServeArgs {
     /// A precision hint: models that allow relaxed precision are computed faster and less exactly.
     #[arg(long, alias = "wish", value_enum)]
     pub(crate) hint: Option<Hint>,
+    /// Keep this user's rights while serving: files, sockets, programs. Without them, a client that
+    /// takes the driver over by a fault of its code gets no further than the driver.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 #[derive(Args, Debug)]

@@ -18,7 +18,7 @@ pub(crate) const DEFAULT_DRIVER: &str = "nnburst-cpu";
 /// Returns the options of a driver of this program.
 pub(crate) fn driver_options(threads: u16, hint: Option<Hint>) -> DriverOptions {
     let bf16 = hint == Some(Hint::Bf16);
-    DriverOptions { threads: usize::from(threads), bf16, program: None }
+    DriverOptions { threads: usize::from(threads), bf16, ..DriverOptions::default() }
 }
 
 /// Finds the device that the options name, starting its process where it has one of its own.

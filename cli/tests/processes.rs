@@ -281,6 +281,38 @@ fn serve(services: &std::path::Path, arguments: &[&str]) -> (Child, String) {
     (service, said)
 }
 
+/// The kernel's account of the sandbox: a filter of system calls, and no way to new rights.
+#[test]
+fn drivers_run_in_a_sandbox_unless_told_otherwise() {
+    let filters = |arguments: &[&str], variable: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut service =
+            command(&[&["serve", "--driver", "nnapi-sample_all"], arguments].concat())
+                .env("NNBURST_SERVICE_DIR", dir.path())
+                .env("NNBURST_SANDBOX", variable)
+                .spawn()
+                .unwrap();
+        let mut said = String::new();
+        BufReader::new(service.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+        let (socket, pid) = (dir.path().join("nnapi-sample_all.sock"), service.id());
+        assert!(socket.exists(), "{said}");
+        signal("-TERM", pid);
+        ended(&mut service);
+        assert!(!socket.exists(), "the sandbox lets a driver remove its socket");
+        let field = |name: &str| {
+            status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
+        };
+        (field("Seccomp:"), field("NoNewPrivs:"))
+    };
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let already = own.lines().any(|line| line.starts_with("Seccomp:") && line.ends_with('2'));
+    let free = (if already { "2" } else { "0" }).to_owned();
+    assert_eq!(filters(&[], ""), ("2".to_owned(), "1".to_owned()));
+    assert_eq!(filters(&["--no-sandbox"], "").0, free);
+    assert_eq!(filters(&[], "0").0, free);
+}
+
 #[test]
 fn run_without_a_device_takes_the_service_that_takes_all_of_the_model() {
     let dir = tempfile::tempdir().unwrap();

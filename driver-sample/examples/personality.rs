@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use nnburst_driver::{CpuDriver, CpuDriverOptions, Personality, service, uniform_capabilities};
+use nnburst_driver::{
+    CpuDriver, CpuDriverOptions, Personality, Sandbox, service, uniform_capabilities,
+};
 use nnburst_hal::{Capabilities, Model, Operation, OperationType, PerformanceInfo, Subgraph};
 use nnburst_hal_ipc::service_dir;
 
@@ -34,9 +36,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--fd") {
         let fd = arguments.get(at + 1).ok_or("--fd needs a number")?.parse()?;
-        return Ok(service::serve_inherited(&driver, fd)?);
+        return Ok(service::serve_inherited(&driver, fd, Some(&Sandbox::new()))?);
     }
-    let serving = service::serve_in(&driver, &service_dir()?)?;
+    let serving = service::serve_in(&driver, &service_dir()?, Some(&Sandbox::new()))?;
     println!("{} on {}", driver.name(), serving.path().display());
     loop {
         std::thread::park();

@@ -10,34 +10,48 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::device::CpuDriver;
+use crate::sandbox::Sandbox;
 
 /// Listens on the socket that systemd started this process with, or else as the driver's name in a
 /// directory of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until
-/// what it returns is dropped.
+/// what it returns is dropped. With a sandbox, the process gives up the rest of its rights before
+/// the first client is accepted.
 ///
 /// # Errors
-/// The directory is not ours alone, or the name is served already.
-pub fn serve_in(driver: &CpuDriver, dir: &Path) -> io::Result<Serving> {
+/// The directory is not ours alone, the name is served already, or the sandbox can't be entered.
+pub fn serve_in(driver: &CpuDriver, dir: &Path, sandbox: Option<&Sandbox>) -> io::Result<Serving> {
     raise_descriptor_limit();
     let service = driver.service();
-    match service.listen_activated()? {
-        Some(serving) => Ok(serving),
-        None => service.listen(dir),
+    let (bound, sandbox) = match service.bind_activated()? {
+        Some(bound) => (bound, sandbox.cloned()),
+        None => (service.bind(dir)?, sandbox.map(|sandbox| sandbox.clone().removing_in(dir))),
+    };
+    if let Some(sandbox) = sandbox {
+        sandbox.enforce()?;
     }
+    bound.accept()
 }
 
 /// Serves the one client at the other end of an inherited socket, until it disconnects: what a
-/// driver does that [`Spawned`](nnburst_hal_ipc::Spawned) started.
+/// driver does that [`Spawned`](nnburst_hal_ipc::Spawned) started. With a sandbox, the process gives
+/// up the rest of its rights first.
 ///
 /// The disconnection stops what runs for the client, which takes some milliseconds. What does not
 /// stop within half a second goes on in threads of its own when this returns, and ends with the
 /// process.
 ///
 /// # Errors
-/// There is no such descriptor, or the system has no pipe or thread.
-pub fn serve_inherited(driver: &CpuDriver, number: u32) -> io::Result<()> {
+/// There is no such descriptor, the sandbox can't be entered, or the system has no pipe or thread.
+pub fn serve_inherited(
+    driver: &CpuDriver,
+    number: u32,
+    sandbox: Option<&Sandbox>,
+) -> io::Result<()> {
     raise_descriptor_limit();
     let socket = inherited(number)?;
+    if let Some(sandbox) = sandbox {
+        sandbox.enforce()?;
+    }
     let lifeline = socket.try_clone()?;
     let (over, ending) = pipe_with(PipeFlags::CLOEXEC)?;
     let service = driver.service();

@@ -47,6 +47,6 @@ pub use fences::FenceWaiter;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use process::{ProcessLimits, raise_descriptor_limit};
-pub use server::{Driver, Peer, Service, ServiceBurst, Serving};
+pub use server::{BoundService, Driver, Peer, Service, ServiceBurst, Serving};
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

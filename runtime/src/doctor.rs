@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use nnburst_driver::Sandbox;
 use nnburst_executor::Isa;
 use nnburst_hal::process;
 use nnburst_hal::trusted::TrustedDir;
@@ -52,6 +53,7 @@ pub fn examine() -> Vec<Check> {
         descriptors(),
         directory(),
         allowlist(),
+        sandbox(),
         settings(),
     ]
 }
@@ -177,6 +179,22 @@ fn huge_pages() -> Check {
         is_enabled && is_made,
         format!("transparent: {enabled}, defrag: {defrag}"),
         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and > .../defrag: fewer TLB misses in weights",
+    )
+}
+
+fn sandbox() -> Check {
+    let what = "sandbox";
+    let available = Sandbox::available();
+    if !Settings::of_process().sandbox {
+        let cure =
+            "unset NNBURST_SANDBOX, or the file's `sandbox`: drivers keep all rights of their user";
+        return advised(what, false, "switched off by the setting `sandbox`".to_owned(), cure);
+    }
+    advised(
+        what,
+        available.is_whole(),
+        available.to_string(),
+        "a kernel with Landlock (6.12 or later has all of it; `lsm=landlock,...` if it is off) and seccomp filters",
     )
 }
 

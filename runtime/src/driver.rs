@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub use nnburst_driver::Measured;
-use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions, calibrated, service};
+use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions, Sandbox, calibrated, service};
 use nnburst_driver_sample::sample_driver;
 use nnburst_hal_ipc::{Serving, service_dir, socket_path};
 
@@ -26,8 +26,19 @@ pub struct DriverOptions {
     pub bf16: bool,
     /// The program that [`Device::spawn`](crate::Device::spawn) starts; by default this one again.
     /// It is called as `PROGRAM serve --driver NAME --fd 0 --threads N`, and `--hint bf16` where
-    /// that is asked for.
+    /// that is asked for, and `--no-sandbox`.
     pub program: Option<PathBuf>,
+    /// Leaves the process of a driver all the rights of its user. By default, and unless the
+    /// setting `sandbox` is 0, a process that only serves a driver gives up files, sockets,
+    /// programs and other processes before its first client ([`Sandbox`]).
+    pub without_sandbox: bool,
+}
+
+impl DriverOptions {
+    /// The sandbox of a process that does nothing but serve.
+    fn sandbox(&self) -> Option<Sandbox> {
+        (Settings::of_process().sandbox && !self.without_sandbox).then(Sandbox::new)
+    }
 }
 
 /// The names of the drivers that are built in, `nnburst-cpu` first.
@@ -85,17 +96,21 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     if options.bf16 {
         command.args(["--hint", "bf16"]);
     }
+    if options.without_sandbox {
+        command.arg("--no-sandbox");
+    }
     Ok(command)
 }
 
 /// Serves a driver to one client over a socket that this process was started with, until the
-/// client disconnects: what the child of [`Device::spawn`](crate::Device::spawn) does.
+/// client disconnects: what the child of [`Device::spawn`](crate::Device::spawn) does. The process
+/// is sandboxed, for good, unless the options or the setting `sandbox` say otherwise.
 ///
 /// # Errors
-/// There is no such driver or descriptor.
+/// There is no such driver or descriptor, or the sandbox can't be entered.
 pub fn serve_inherited(driver: &str, fd: u32, options: &DriverOptions) -> Result<()> {
     let driver = find(driver, options)?;
-    service::serve_inherited(&driver, fd)
+    service::serve_inherited(&driver, fd, options.sandbox().as_ref())
         .map_err(|error| RuntimeError::driver(format!("serving descriptor {fd}"), error))
 }
 
@@ -124,17 +139,32 @@ pub fn calibrate(driver: &str, options: &DriverOptions) -> Result<Measured> {
 
 /// Serves a driver under its name in the directory of services, or on the socket that
 /// systemd started this process with, until the result is dropped. Its figures are those that
-/// [`calibrate`] kept for this build and these options, if it ever did.
+/// [`calibrate`] kept for this build and these options, if it ever did. The process keeps its
+/// rights: it may do other things beside; [`serve_alone`] is for one that doesn't.
 ///
 /// # Errors
 /// There is no such driver, it is served already, or the directory isn't ours alone.
 pub fn serve(driver: &str, options: &DriverOptions) -> Result<Serving> {
+    serve_with(driver, options, None)
+}
+
+/// [`serve`] in a process that does nothing else: it is sandboxed, for good, unless the options or
+/// the setting `sandbox` say otherwise. What the process needs files or sockets for comes before,
+/// on this thread or none.
+///
+/// # Errors
+/// As [`serve`], and if the sandbox can't be entered.
+pub fn serve_alone(driver: &str, options: &DriverOptions) -> Result<Serving> {
+    serve_with(driver, options, options.sandbox().as_ref())
+}
+
+fn serve_with(driver: &str, options: &DriverOptions, sandbox: Option<&Sandbox>) -> Result<Serving> {
     let driver = find_with(driver, options, calibrated(driver, &driver_options(options)))?;
     let failed = |what: String, error: std::io::Error| {
         RuntimeError::driver(format!("serving {what}"), error)
     };
     let name = driver.name();
     let dir = service_dir().map_err(|error| failed(name.to_owned(), error.into()))?;
-    service::serve_in(&driver, &dir)
+    service::serve_in(&driver, &dir, sandbox)
         .map_err(|error| failed(format!("{name} in {}", dir.display()), error))
 }

@@ -89,7 +89,7 @@ pub use compile::{
 };
 pub use compile_options::{Caching, CompileOptions};
 pub use device::{Device, REFERENCE, devices};
-pub use driver::{DriverOptions, Measured, calibrate, serve, serve_inherited};
+pub use driver::{DriverOptions, Measured, calibrate, serve, serve_alone, serve_inherited};
 pub use element::Element;
 pub use error::{Result, ResultCode, RuntimeError};
 pub use execution::{Event, Execution, Pending};

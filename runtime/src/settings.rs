@@ -138,6 +138,12 @@ pub const SETTINGS: &[Setting] = &[
         "0: drivers neither touch weights nor warm up while their bursts poll and no request comes",
     ),
     setting(
+        "sandbox",
+        "",
+        "1",
+        "0: drivers in processes of their own keep the rights of their user: files, sockets, programs",
+    ),
+    setting(
         "extensions-allowlist",
         "(a file)",
         "/etc/nnburst/extensions_allowlist",
@@ -204,6 +210,8 @@ pub struct Settings {
     pub bf16: bool,
     /// `keep-warm`.
     pub keep_warm: bool,
+    /// `sandbox`.
+    pub sandbox: bool,
     /// `extensions-allowlist`.
     pub extensions_allowlist: PathBuf,
 }
@@ -251,6 +259,7 @@ impl Settings {
             burst_wait: Wait::from_name(texts.get("burst-wait")).unwrap_or_default(),
             bf16: texts.get("hint") == "bf16",
             keep_warm: flag("keep-warm"),
+            sandbox: flag("sandbox"),
             extensions_allowlist: texts.get("extensions-allowlist").into(),
         }
     }
@@ -360,7 +369,8 @@ impl Texts {
                 "service-timeout" => value.parse::<u64>().is_ok_and(|ms| ms > 0),
                 "burst-wait" => Wait::from_name(value).is_some(),
                 "prefer-served" | "cpu-only" | "syncexec-cpu" | "syncexec-hal"
-                | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm" => {
+                | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm"
+                | "sandbox" => {
                     matches!(value.as_str(), "0" | "1")
                 }
                 _ => true,

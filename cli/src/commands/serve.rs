@@ -8,7 +8,8 @@ use crate::session::driver_options;
 
 /// Serves until a signal comes, or the one client of an inherited socket disconnects.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let options = driver_options(args.threads, args.hint);
+    let mut options = driver_options(args.threads, args.hint);
+    options.without_sandbox = args.no_sandbox;
     if let Some(fd) = args.fd {
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
         return Ok(nnburst::serve_inherited(&args.driver, fd, &options)?);
@@ -22,7 +23,7 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
             )?;
         }
     }
-    let service = nnburst::serve(&args.driver, &options)?;
+    let service = nnburst::serve_alone(&args.driver, &options)?;
     writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
     out.flush()?;
     let mut signals = signal_hook::iterator::Signals::new([

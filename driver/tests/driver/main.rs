@@ -22,6 +22,7 @@ mod nested;
 mod preparations;
 mod priorities;
 mod processes;
+mod sandbox;
 mod steady;
 mod stopped;
 mod support;

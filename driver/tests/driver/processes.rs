@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nnburst_burst::{BurstController, ControllerOptions};
-use nnburst_driver::service;
+use nnburst_driver::{Sandbox, service};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};
@@ -13,7 +13,7 @@ use nnburst_hal_ipc::{RemoteDevice, Spawned, service_dir};
 use crate::support::*;
 
 const ROLE: &str = "NNBURST_TEST_ROLE";
-const DIR: &str = "NNBURST_SERVICE_DIR";
+pub(crate) const DIR: &str = "NNBURST_SERVICE_DIR";
 pub(crate) const ALL: &str = CPU;
 const TOKEN: &str = "NNBURST_TEST_TOKEN";
 /// Printed by another user's process at the end.
@@ -23,9 +23,10 @@ const REFUSED: &str = "refused and served";
 #[test]
 fn child_main() {
     match std::env::var(ROLE).as_deref() {
-        Ok("spawned") => service::serve_inherited(&driver(ALL), 0).unwrap(),
+        Ok("spawned") => service::serve_inherited(&driver(ALL), 0, Some(&Sandbox::new())).unwrap(),
         Ok("driver") => {
-            let _serving = service::serve_in(&driver(ALL), &service_dir().unwrap()).unwrap();
+            let dir = service_dir().unwrap();
+            let _serving = service::serve_in(&driver(ALL), &dir, Some(&Sandbox::new())).unwrap();
             std::thread::sleep(HUNG * 10);
         }
         Ok("driver-1.2") => {
@@ -36,6 +37,8 @@ fn child_main() {
             let _serving = crate::idle::serve();
             std::thread::sleep(HUNG * 10);
         }
+        Ok("hijacked driver") => crate::sandbox::be_a_hijacked_driver(Some(&Sandbox::new())),
+        Ok("hijacked driver without a sandbox") => crate::sandbox::be_a_hijacked_driver(None),
         Ok("client") => be_a_client(),
         Ok("target") => crate::attack::be_the_target(),
         Ok("good client") => crate::attack::be_the_good_client(),

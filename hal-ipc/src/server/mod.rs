@@ -12,7 +12,7 @@ mod session;
 mod watch;
 
 pub use peer::{Driver, Peer};
-pub use service::{Service, Serving};
+pub use service::{BoundService, Service, Serving};
 pub use watch::ServiceBurst;
 
 #[cfg(test)]

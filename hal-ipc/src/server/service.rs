@@ -109,7 +109,15 @@ impl Service {
     /// The name is none for a service, the directory is not ours alone, or the name is served
     /// already.
     pub fn listen(&self, dir: &Path) -> io::Result<Serving> {
-        self.accept_from(Listening::bind(dir, &self.0.name)?)
+        self.bind(dir)?.accept()
+    }
+
+    /// Makes the socket of [`listen`](Self::listen), and accepts nobody yet.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bind(&self, dir: &Path) -> io::Result<BoundService> {
+        Ok(BoundService { service: self.clone(), listening: Listening::bind(dir, &self.0.name)? })
     }
 
     /// Listens on a Unix socket that somebody else bound and whose file is theirs to remove, such
@@ -118,30 +126,21 @@ impl Service {
     /// # Errors
     /// The descriptor is no listening Unix socket.
     pub fn listen_on(&self, socket: OwnedFd) -> io::Result<Serving> {
-        self.accept_from(Listening::adopt(activation::listening(socket)?)?)
+        self.adopt(socket)?.accept()
     }
 
-    /// Listens on the socket that systemd started this process with (`LISTEN_FDS`); `None` if it
-    /// didn't.
+    fn adopt(&self, socket: OwnedFd) -> io::Result<BoundService> {
+        let listening = Listening::adopt(activation::listening(socket)?)?;
+        Ok(BoundService { service: self.clone(), listening })
+    }
+
+    /// Takes the socket that systemd started this process with (`LISTEN_FDS`), and accepts nobody
+    /// yet; `None` if it didn't.
     ///
     /// # Errors
     /// What came is not one listening Unix socket.
-    pub fn listen_activated(&self) -> io::Result<Option<Serving>> {
-        activation::listener()?.map(|socket| self.listen_on(socket)).transpose()
-    }
-
-    fn accept_from(&self, listening: Listening) -> io::Result<Serving> {
-        let listening = Arc::new(listening);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (service, socket, stopping) = (self.clone(), Arc::clone(&listening), Arc::clone(&stop));
-        let acceptor = spawn("nnburst-accept", move || service.accept_until(&socket, &stopping))?;
-        Ok(Serving {
-            service: self.clone(),
-            listening,
-            stop,
-            acceptor: Some(acceptor),
-            origin: Origin::here(),
-        })
+    pub fn bind_activated(&self) -> io::Result<Option<BoundService>> {
+        activation::listener()?.map(|socket| self.adopt(socket)).transpose()
     }
 
     fn accept_until(&self, listening: &Listening, stop: &AtomicBool) {
@@ -317,6 +316,31 @@ impl Shared {
 impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Service").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+/// A service with its socket, before its first client: its process can still give up rights that
+/// serving doesn't need, in this thread, from which those of the service descend.
+#[derive(Debug)]
+pub struct BoundService {
+    service: Service,
+    listening: Listening,
+}
+
+impl BoundService {
+    /// Accepts clients, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn accept(self) -> io::Result<Serving> {
+        let Self { service, listening } = self;
+        let listening = Arc::new(listening);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (socket, stopping) = (Arc::clone(&listening), Arc::clone(&stop));
+        let accepting = service.clone();
+        let acceptor = spawn("nnburst-accept", move || accepting.accept_until(&socket, &stopping))?;
+        let origin = Origin::here();
+        Ok(Serving { service, listening, stop, acceptor: Some(acceptor), origin })
     }
 }
 
