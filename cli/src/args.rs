@@ -640,6 +640,7 @@ mod tests {
     use std::path::Path;
 
     use clap::CommandFactory;
+    use clap_complete::Shell;
 
     use super::*;
 
@@ -648,18 +649,18 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// `NNBURST_WRITE_DOCS=1` writes the pages anew.
-    #[test]
-    fn the_manual_pages_are_those_of_the_command_line() {
-        let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    /// Generated files below the crate are those of the command line; `NNBURST_WRITE_DOCS=1` writes
+    /// them anew.
+    fn are_up_to_date(folder: &str, generate: impl Fn(&Path)) {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let made = tempfile::tempdir().unwrap();
         let to = if std::env::var_os("NNBURST_WRITE_DOCS").is_some() {
-            std::fs::create_dir_all(&pages).unwrap();
-            pages.as_path()
+            std::fs::create_dir_all(&kept).unwrap();
+            kept.as_path()
         } else {
             made.path()
         };
-        clap_mangen::generate_to(Cli::command(), to).unwrap();
+        generate(to);
         let list = |dir: &Path| {
             let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
             let mut all: Vec<_> = entries
@@ -668,7 +669,21 @@ mod tests {
             all.sort();
             all
         };
-        assert!(list(to) == list(&pages), "cargo xtask manual writes them anew");
+        assert!(list(to) == list(&kept), "cargo xtask manual writes cli/{folder} anew");
+    }
+
+    #[test]
+    fn the_manual_pages_are_those_of_the_command_line() {
+        are_up_to_date("man", |dir| clap_mangen::generate_to(Cli::command(), dir).unwrap());
+    }
+
+    #[test]
+    fn completions_of_the_manual_are_those_of_the_command_line() {
+        are_up_to_date("completions", |dir| {
+            for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+                clap_complete::generate_to(shell, &mut Cli::command(), "nnburst", dir).unwrap();
+            }
+        });
     }
 
     #[test]

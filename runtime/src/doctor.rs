@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_not_good_comes_with_advice() {
         let checks = examine();
-        assert_eq!(checks.len(), 12);
+        assert_eq!(checks.len(), 13);
         for check in &checks {
             assert_eq!(check.verdict != Verdict::Good, !check.advice.is_empty(), "{}", check.what);
             assert!(!check.found.is_empty(), "{}", check.what);

@@ -7,6 +7,8 @@
 //!   PREFIX/LIBDIR/libnnburst_fmq_c.so            PREFIX/include/{,android,extensions}/*.h
 //!   PREFIX/LIBDIR/libnnburst_tflite.so           PREFIX/lib/ladspa/nnburst.so
 //!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc
+//!   PREFIX/share/{bash-completion/completions/nnburst,zsh/site-functions/_nnburst}
+//!   PREFIX/share/fish/vendor_completions.d/nnburst.fish
 //! ```
 //!
 //! A release is built in a folder of its own, without the paths of this machine in it, and
@@ -39,6 +41,14 @@ const DELEGATE: &str = "libnnburst_tflite.so";
 /// The LADSPA plugin as cargo builds it, its folder below the prefix and its name there: hosts look
 /// in `/usr/lib/ladspa` and `/usr/local/lib/ladspa`, on every machine.
 const LADSPA: (&str, &str, &str) = ("libnnburst_ladspa.so", "lib/ladspa", "nnburst.so");
+
+/// Completions as they are generated, their folders below the prefix and their names there: where
+/// bash-completion, zsh and fish look.
+const COMPLETIONS: [(&str, &str, &str); 3] = [
+    ("nnburst.bash", "share/bash-completion/completions", "nnburst"),
+    ("_nnburst", "share/zsh/site-functions", "_nnburst"),
+    ("nnburst.fish", "share/fish/vendor_completions.d", "nnburst.fish"),
+];
 
 /// The options of an installation.
 struct Options {
@@ -163,6 +173,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     for page in files(&root.join("cli/man"), "1")? {
         put(&page, &prefix.join("share/man/man1"), 0o644)?;
+    }
+    for (from, folder, name) in COMPLETIONS {
+        let to = options.staged(&prefix.join(folder));
+        copy_as(&root.join("cli/completions").join(from), &to, name.as_ref(), 0o644)?;
     }
     let units = root.join("driver/systemd");
     for unit in [files(&units, "service")?, files(&units, "socket")?].concat() {

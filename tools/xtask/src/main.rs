@@ -7,7 +7,7 @@
 //! | `loom-mutants`                   | weakens every ordering and expects to be caught |
 //! | `soak [--minutes N]`             | the queue: two processes, checksums, random kill -9 |
 //! | `soak burst [--minutes N]`       | bursts: random models and kills, every answer checked |
-//! | `manual`                         | writes the command's manual pages anew |
+//! | `manual`                         | writes the command's manual pages and completions anew |
 //! | `operations`                     | writes `docs/operations.md` anew (conformance cases) |
 //! | `peers --venv DIR`               | our models beside TFLite's on one core; see `peers` |
 //! | `doors [NAME ..]`               | the plugins for other people's programs |
@@ -89,7 +89,8 @@ fn operations() -> Outcome {
     Cargo::new("operations").args(test).env("NNBURST_WRITE_DOCS", "1").run()
 }
 
-/// Writes the command's manual pages, which a test of the command makes from its options.
+/// Writes the command's manual pages and completions, which tests of the command make from its
+/// options.
 fn manual() -> Outcome {
     let test = ["test", "--package", "nnburst-cli", "--bin", "nnburst", "manual"];
     Cargo::new("manual").args(test).env("NNBURST_WRITE_DOCS", "1").run()

@@ -49,6 +49,14 @@ fn an_installation_has_everything_and_programs_build_against_it() {
     }
     let pages = files(&staged("opt/nn/share/man/man1"));
     assert!(pages.iter().any(|page| page.ends_with("nnburst.1")), "{pages:?}");
+    for completion in [
+        "share/bash-completion/completions/nnburst",
+        "share/zsh/site-functions/_nnburst",
+        "share/fish/vendor_completions.d/nnburst.fish",
+    ] {
+        let text = std::fs::read_to_string(staged("opt/nn").join(completion)).unwrap();
+        assert!(text.contains("bench") && text.contains("--no-sandbox"), "{completion}");
+    }
     assert!(staged("opt/nn/lib/ladspa/nnburst.so").is_file());
     let unit = staged("opt/nn/lib/systemd/user/nnburst@.service");
     let unit = std::fs::read_to_string(unit).unwrap();
