@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use nnburst::{Burst, Compilation, Frame, RuntimeError};
 use nnburst_doors_common::{CallMode, MakeError};
+use nnburst_tflite::TensorInfo;
 
 use crate::delegate::DelegateState;
-use crate::host::{Host, Subset};
+use crate::host::{Host, HostTensor, Subset};
 use crate::part::{GraphPart, Transfer};
 
 /// Why a kernel can't be prepared or run.
@@ -97,11 +98,9 @@ impl DelegateKernel {
         if let Some(part) = reshaped {
             (self.part, self.run) = (Arc::new(part), None);
         }
-        for (tensor, dims) in self.part.output_shapes() {
-            // A scalar is a tensor of one element to models.
-            let is_same = |known: &[u32]| known == dims || (known.is_empty() && dims == [1]);
-            if !host.tensor(tensor).is_some_and(|it| !it.is_dynamic && is_same(&it.dims)) {
-                host.resize(tensor, dims)?;
+        for info in &self.part.imported.outputs {
+            if !host.tensor(info.tensor).is_some_and(|tensor| has_room(&tensor, info)) {
+                host.resize(info.tensor, &info.dims)?;
             }
         }
         Ok(())
@@ -141,6 +140,15 @@ impl DelegateKernel {
         }
         result
     }
+}
+
+/// Returns whether a tensor has the shape of what is computed, and its memory if it is dynamic.
+/// Such a tensor must not be resized: that would free its memory, which may be a pipeline's buffer.
+fn has_room(tensor: &HostTensor, info: &TensorInfo) -> bool {
+    // A scalar is a tensor of one element to models.
+    let is_same = tensor.dims == info.dims || (tensor.dims.is_empty() && info.dims == [1]);
+    let has_memory = || tensor.data != 0 && info.byte_len() == Some(tensor.bytes);
+    is_same && (!tensor.is_dynamic || has_memory())
 }
 
 impl Run {

@@ -155,11 +155,6 @@ impl GraphPart {
         transfers(self.imported.outputs.iter().enumerate().chain(states))
     }
 
-    /// The shapes of the outputs without the variables, by tensor.
-    pub(crate) fn output_shapes(&self) -> impl Iterator<Item = (usize, &[u32])> {
-        self.imported.outputs.iter().map(|info| (info.tensor, info.dims.as_slice()))
-    }
-
     /// Operators at arguments that can't be copied between the interpreter and the model.
     fn unfit_arguments(&self) -> Reasons {
         let mut reasons = Reasons::new();

@@ -3,8 +3,8 @@
  *     host LIBRARY MODEL ORDER [KEY VALUE]..
  *
  * MODEL has one graph, which tests/host.rs writes: host_out = -max(host_in, host_least). ORDER is that of the end:
- * `right`, `delegate-first`, `model-first` (the delegate, then the model's mapping, as pipelines do), `nothing-freed`
- * or `threads`. Exits with 0 where everything is as it should be.
+ * `right`, `delegate-first`, `model-first` (the delegate, then the model's mapping), `nothing-freed`, `threads` or
+ * `pipeline`, which ends as model-first and has tensors lie in its own buffers, as NNStreamer does. Exits with 0 where everything is as it should be.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -90,7 +90,7 @@ typedef struct Delegate {
 typedef Delegate *(*Create)(const char **, const char **, size_t, void (*)(const char *));
 typedef void (*Destroy)(Delegate *);
 
-enum { F32 = 1, MMAP_RO = 1, ARENA_RW = 2, MAXIMUM = 55, NEG = 59, TENSORS = 4, NODES = 2 };
+enum { F32 = 1, MMAP_RO = 1, ARENA_RW = 2, DYNAMIC = 4, MAXIMUM = 55, NEG = 59, TENSORS = 4, NODES = 2 };
 enum { IN, LEAST, LARGER, OUT };
 static const float least = 12345.625f;
 
@@ -107,6 +107,7 @@ typedef struct {
     char error[1000];
     void *model;
     size_t model_bytes;
+    int resized;
 } Interpreter;
 
 static void expect(bool holds, const char *what) {
@@ -142,6 +143,7 @@ static void allocate(Tensor *tensor) {
 
 static int resize_tensor(Context *context, Tensor *tensor, IntArray *dims) {
     expect(tensor >= context->tensors && tensor < context->tensors + TENSORS, "the tensor is the host's");
+    ((Interpreter *)context->impl)->resized++;
     free(tensor->dims);
     tensor->dims = dims;
     allocate(tensor);
@@ -288,6 +290,36 @@ static void live(Interpreter *it, Delegate *delegate) {
     }
 }
 
+/* Each frame comes in a buffer of its own, and leaves in one: no memory is the interpreter's. */
+static void stream(Interpreter *it, Delegate *delegate, int allocation) {
+    it->tensors[IN].allocation_type = allocation;
+    expect(delegate->prepare(&it->context, delegate) == 0, "the graph is delegated");
+    expect(it->tensors[OUT].allocation_type == allocation, "an output is dynamic if the input is");
+    for (int frame = 0; frame < 5; frame++) {
+        struct { _Alignas(16) char before[64]; char values[4 * sizeof(float)], behind[64]; } in, out, around;
+        memset(&out, frame, sizeof out);
+        memset(&around, frame, sizeof around);
+        it->tensors[IN].data = in.values;
+        it->tensors[OUT].data = out.values;
+        invoke(it);
+        expect(it->tensors[OUT].data == out.values, "the output lies where the pipeline wants it");
+        expect(!memcmp(out.before, around.before, 64) && !memcmp(out.behind, around.behind, 64), "nothing else is written");
+        /* What is left there is not the interpreter's to free. */
+        it->tensors[IN].data = it->tensors[OUT].data = NULL;
+    }
+    expect(it->resized == 0, "nothing is resized");
+    if (allocation != DYNAMIC) return;
+    /* Without a buffer the output is allocated, once, and again for another shape. */
+    allocate(&it->tensors[IN]);
+    for (int frame = 0; frame < 3; frame++) invoke(it);
+    expect(it->resized == 1, "an output without memory is allocated");
+    free(it->tensors[IN].dims);
+    it->tensors[IN].dims = array(2, 3, 4);
+    allocate(&it->tensors[IN]);
+    for (int frame = 0; frame < 3; frame++) invoke(it);
+    expect(it->resized == 2, "an output of another shape is resized");
+}
+
 static void complain(const char *text) { fprintf(stderr, "%s\n", text); }
 
 static char kept[1000];
@@ -342,6 +374,17 @@ int main(int count, char **arguments) {
         pthread_t threads[4];
         for (int at = 0; at < 4; at++) pthread_create(&threads[at], NULL, thread, delegate);
         for (int at = 0; at < 4; at++) pthread_join(threads[at], NULL);
+        destroy(delegate);
+    } else if (!strcmp(order, "pipeline")) {
+        for (int turn = 0; turn < 4; turn++) {
+            Interpreter *it = interpreter(model);
+            Delegate *own = made();
+            stream(it, own, turn % 2 ? DYNAMIC : ARENA_RW);
+            destroy(own);
+            end_model(it);
+            end_kernel(it);
+            end_interpreter(it);
+        }
         destroy(delegate);
     } else {
         Interpreter *it = interpreter(model);

@@ -13,7 +13,8 @@ use nnburst_hal::testing::is_there;
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::TfliteFile;
 
-const ORDERS: [&str; 5] = ["right", "delegate-first", "model-first", "nothing-freed", "threads"];
+const ORDERS: [&str; 6] =
+    ["right", "delegate-first", "model-first", "nothing-freed", "threads", "pipeline"];
 
 /// The library to load; `None`, with a word, where none is named.
 fn library() -> Option<OsString> {
