@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use nnburst::hal::tflite_extension;
 use nnburst::{Caching, Compilation, CompileOptions, Device, compile_for};
@@ -23,6 +24,7 @@ pub(crate) struct Bench {
     pub(crate) has_extension: bool,
     is_relaxed: bool,
     caching: Option<PathBuf>,
+    log: Log,
     /// Further inputs of the cache's token.
     settings: String,
     /// The one that was used last comes last.
@@ -32,10 +34,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// The bench of these options, which is not there yet.
     pub(crate) fn supervised(options: DoorOptions, log: Log) -> Supervised<Self> {
-        Supervised::new(options, log, Self::new)
+        let own = log.clone();
+        Supervised::new(options, log, move |device, options| Self::new(device, options, &own))
     }
 
-    fn new(device: &Device, options: &DoorOptions) -> Result<Self, MakeError> {
+    fn new(device: &Device, options: &DoorOptions, log: &Log) -> Result<Self, MakeError> {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let extensions = device.extensions()?;
         Ok(Self {
@@ -45,6 +48,7 @@ impl Bench {
             has_extension: extensions.iter().any(|it| it.name == tflite_extension::NAME),
             is_relaxed: options.relaxed,
             caching: options.cache_dir.clone(),
+            log: log.clone(),
             settings: format!("{:?} {:?} {}", options.device, options.threads, options.relaxed),
             compiled: Vec::new(),
         })
@@ -72,7 +76,10 @@ impl Bench {
         let caching = self.caching.clone();
         let caching = caching.map(|dir| Caching { dir, token: token().into() });
         let options = CompileOptions { caching, ..CompileOptions::default() };
+        let start = Instant::now();
         let compilation = compile_for(&model, std::slice::from_ref(&self.device), &options)?;
+        let (operators, took) = (part.subset.nodes.len(), start.elapsed());
+        self.log.detail(&format!("compiled {operators} operators in {took:.1?}"));
         if self.compiled.len() == MOST_KEPT {
             self.compiled.remove(0);
         }
