@@ -138,9 +138,30 @@ impl ModelFile {
             let why = format!("input {input:?} has {} dimensions, not {}", now.len(), shape.len());
             return Err(ImportError::Interface(why));
         }
-        self.resized.retain(|(known, _)| *known != index);
-        self.resized.push((index, shape.to_vec()));
+        self.give_shape(index, shape);
         Ok(())
+    }
+
+    /// As [`ModelFile::resize`], for an input that is known by its tensor's index
+    /// ([`Contents::inputs`]): names may be empty, or the same. The number of dimensions may
+    /// change, as interpreters of TFLite allow; operators that need another one are an error of the
+    /// import.
+    ///
+    /// # Errors
+    /// The file is broken, or the tensor is no input of it.
+    pub fn resize_tensor(&mut self, tensor: usize, shape: &[u32]) -> Result<(), ImportError> {
+        let inputs = self.contents()?.inputs;
+        if !inputs.contains(&tensor) {
+            let why = format!("tensor {tensor} is no input; there are {inputs:?}");
+            return Err(ImportError::Interface(why));
+        }
+        self.give_shape(tensor, shape);
+        Ok(())
+    }
+
+    fn give_shape(&mut self, input: usize, shape: &[u32]) {
+        self.resized.retain(|(known, _)| *known != input);
+        self.resized.push((input, shape.to_vec()));
     }
 
     /// Imports the file's first graph.

@@ -10,7 +10,7 @@ use nnburst_executor::{
 use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{OperandType, View, ViewMut};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value, write};
-use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorKind};
+use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorInfo, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
 
@@ -110,6 +110,36 @@ fn only_inputs_of_the_file_have_other_shapes() {
 }
 
 #[test]
+fn inputs_are_resized_by_their_tensors_where_names_are_the_same() {
+    let mut file = TfliteFile::new();
+    let inputs = [0, 1].map(|_| file.input("x", F32, &[2]));
+    let outputs = inputs.map(|input| {
+        let output = file.tensor("y", F32, &[2]);
+        file.operator("NEG", &[input], &[output]);
+        output
+    });
+    file.outputs(&outputs);
+    let mut file = ModelFile::from_bytes(file.build());
+    let [first, second] = file.contents().unwrap().inputs[..] else { panic!("two inputs") };
+    file.resize_tensor(second, &[2, 3]).unwrap();
+    let shapes = |file: &ModelFile| {
+        let imported = file.import(ImportOptions::default()).unwrap();
+        let shapes =
+            |infos: Vec<TensorInfo>| infos.into_iter().map(|info| info.dims).collect::<Vec<_>>();
+        [imported.inputs, imported.outputs].map(shapes)
+    };
+    let expected: Vec<Vec<u32>> = vec![vec![2], vec![2, 3]];
+    assert_eq!(shapes(&file), [expected.clone(), expected]);
+    file.resize_tensor(first, &[5]).unwrap();
+    file.resize_tensor(second, &[2]).unwrap();
+    let expected: Vec<Vec<u32>> = vec![vec![5], vec![2]];
+    assert_eq!(shapes(&file), [expected.clone(), expected]);
+    let output = file.contents().unwrap().outputs[0];
+    let why = file.resize_tensor(output, &[1]).unwrap_err().to_string();
+    assert_eq!(why, format!("tensor {output} is no input; there are [{first}, {second}]"));
+}
+
+#[test]
 fn integers_of_64_bits_keep_their_type() {
     let mut file = TfliteFile::new();
     let x = file.input("x", TensorKind::Int64, &[3]);
@@ -119,7 +149,7 @@ fn integers_of_64_bits_keep_their_type() {
     let file = ModelFile::from_bytes(file.build());
     let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
     let imported = file.import(options).unwrap();
-    let kind = |info: &nnburst_tflite::TensorInfo| ExtensionType::of_operand(info.kind);
+    let kind = |info: &TensorInfo| ExtensionType::of_operand(info.kind);
     assert_eq!(kind(&imported.inputs[0]), Some(ExtensionType::TensorInt64));
     assert_eq!(kind(&imported.outputs[0]), Some(ExtensionType::TensorInt64));
     assert_eq!(imported.outputs[0].byte_len(), Some(24));

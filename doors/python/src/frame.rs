@@ -204,6 +204,15 @@ impl PyFrame {
         states.collect()
     }
 
+    /// Gives a variable another value, by its tensor's index in the file.
+    fn set_state(&self, py: Python<'_>, tensor: usize, value: &[u8]) -> PyResult<()> {
+        let mut here = self.lock(py)?;
+        let frame = here.as_mut().ok_or_else(|| in_flight(py))?;
+        let state = self.layout.states.iter().find(|state| state.info.tensor == tensor);
+        let state = state.ok_or_else(|| wrong(py, format!("tensor {tensor} is no variable")))?;
+        frame.write_bytes(state.input, value).or_raise(py)
+    }
+
     /// Takes over inputs and states of another frame of the same model.
     fn copy_from(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
         if std::ptr::eq(self, other.get()) {

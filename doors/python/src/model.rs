@@ -33,7 +33,14 @@ pub(crate) struct OpenFile {
 #[derive(Debug)]
 struct Shaped {
     file: ModelFile,
-    resized: Vec<(String, Vec<u32>)>,
+    resized: Vec<(Input, Vec<u32>)>,
+}
+
+/// An input of a model.
+#[derive(Debug, PartialEq, Eq, FromPyObject)]
+enum Input {
+    Index(usize),
+    Name(String),
 }
 
 impl OpenFile {
@@ -163,12 +170,17 @@ impl PyModel {
         self.file.lock().file.labels(output).or_raise(py)
     }
 
-    /// Gives an input another shape in later compilations.
-    fn resize(&self, py: Python<'_>, input: &str, shape: Vec<u32>) -> PyResult<()> {
+    /// Gives an input another shape in later compilations. It is known by its name, or by its
+    /// tensor's index, with which the number of dimensions may change, too.
+    fn resize(&self, py: Python<'_>, input: Input, shape: Vec<u32>) -> PyResult<()> {
         let mut shaped = self.file.lock();
-        shaped.file.resize(input, &shape).or_raise(py)?;
-        shaped.resized.retain(|(known, _)| known != input);
-        shaped.resized.push((input.to_owned(), shape));
+        let resized = match &input {
+            Input::Index(tensor) => shaped.file.resize_tensor(*tensor, &shape),
+            Input::Name(name) => shaped.file.resize(name, &shape),
+        };
+        resized.or_raise(py)?;
+        shaped.resized.retain(|(known, _)| *known != input);
+        shaped.resized.push((input, shape));
         Ok(())
     }
 

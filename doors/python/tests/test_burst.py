@@ -191,9 +191,9 @@ def test_other_threads_run_on_and_take_turns(slow: str) -> None:
     assert turns > 10, "this thread waited for the interpreter's lock"
 
 
-# A driver that is stopped keeps its client waiting until Ctrl-C.
+# A driver that is stopped keeps its client waiting until Ctrl-C; the time of the call is a guard.
 INTERRUPTED = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 import nnburst
 compilation = nnburst.compile(nnburst.Model.load(sys.argv[1]))
 burst, frame = compilation.burst(), compilation.frame()
@@ -201,30 +201,27 @@ burst.compute(frame)
 pid = compilation.device.driver_pid
 os.kill(pid, signal.SIGSTOP)
 def interrupt():
-    time.sleep(0.2)
-    global sent
-    sent = time.monotonic()
+    while not frame.in_flight:
+        pass
+    print("sent", flush=True)
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
     burst.compute(frame)
 except KeyboardInterrupt:
-    took = time.monotonic() - sent
+    print("interrupted", frame.in_flight)
     os.kill(pid, signal.SIGCONT)
     burst.compute(frame)
-    print(f"{took:.3f}")
+    print("computed", frame.in_flight)
 """
 
 
 def test_ctrl_c_ends_a_call_and_the_burst_goes_on(mobilenet: str) -> None:
-    took = []
-    for _ in range(3):
-        command = [sys.executable, "-c", INTERRUPTED, mobilenet]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert ended.returncode == 0, ended.stderr
-        took.append(float(ended.stdout))
-    # The best of three: the machine may have other things to do.
-    assert min(took) < 0.05
+    command = [sys.executable, "-c", INTERRUPTED, mobilenet]
+    # The driver is stopped all the while: without Ctrl-C the call would have no end.
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == ["sent", "interrupted True", "computed False"]
 
 
 def in_child(burst: Any, frame: Any, results: Any) -> None:

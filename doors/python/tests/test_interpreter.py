@@ -43,10 +43,14 @@ def value_for(details: Dict[str, Any], rng: np.random.Generator) -> np.ndarray:
     return rng.integers(1, 3, shape).astype(dtype)
 
 
-def tflite(path: str) -> Any:
+def tflite(path: Any, **arguments: Any) -> Any:
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     kernels = interpreter.OpResolverType.BUILTIN_REF
-    return interpreter.Interpreter(path, experimental_op_resolver_type=kernels)
+    return interpreter.Interpreter(path, experimental_op_resolver_type=kernels, **arguments)
+
+
+def tflite_of(content: bytes) -> Any:
+    return tflite(None, model_content=content)
 
 
 def assert_same_details(theirs: Dict[str, Any], ours: Dict[str, Any], is_open: bool) -> None:
@@ -111,7 +115,8 @@ def test_wrong_values_are_refused_as_tflite_does(mobilenet: str) -> None:
         ({}, "must be specified"),
         ({"model_path": "x", "model_content": b"y"}, "Can't both provide"),
         ({"model_content": b"no model at all"}, "TFL3|identifier|file"),
-        ({"model_path": "x", "num_threads": 0}, "num_threads"),
+        ({"model_path": "x", "num_threads": 0}, "num_threads should >= 1"),
+        ({"model_path": "x", "num_threads": 1.5}, "type of num_threads should be int"),
         ({"model_path": "x", "experimental_delegates": [object()]}, "delegates"),
     ],
 )
@@ -121,9 +126,10 @@ def test_wrong_arguments_are_named(arguments: Dict[str, Any], error: str) -> Non
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as raised:
+    with pytest.raises(FileNotFoundError, match="Could not open") as raised:
         nnburst.Interpreter(tmp_path / "absent.tflite")
     assert raised.value.filename == str(tmp_path / "absent.tflite")
+    assert isinstance(raised.value, ValueError), "what scripts for TFLite expect"
 
 
 def test_models_are_taken_from_memory_and_constants_read(mobilenet: str) -> None:
@@ -154,8 +160,34 @@ def test_inputs_are_resized(shared: Path) -> None:
     assert output["shape"].tolist() == theirs.get_output_details()[0]["shape"].tolist()
     got, expected = (each.get_tensor(output["index"]) for each in (ours, theirs))
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match="non-dynamic"):
+    with pytest.raises(RuntimeError, match="non-dynamic"):
         ours.resize_tensor_input(index, [3, 641], strict=True)
+    with pytest.raises(RuntimeError, match="is no input"):
+        ours.resize_tensor_input(9999, [1])
+    with pytest.raises(ValueError, match="Shape should be 1D instead of 2"):
+        ours.resize_tensor_input(index, [[1, 640]])
+
+
+def test_inputs_of_the_same_name_get_shapes_of_another_rank(shared: Path) -> None:
+    content = Path(path_of(shared, "models/add1_float")).read_bytes()
+    first, second = (details["name"].encode() for details in tflite_of(content).get_input_details())
+    assert len(first) == len(second)
+    content = content.replace(second + b"\0", first + b"\0")
+    results = []
+    for interpreter in (tflite_of(content), nnburst.Interpreter(model_content=content)):
+        inputs = interpreter.get_input_details()
+        assert inputs[0]["name"] == inputs[1]["name"]
+        for details, shape in zip(inputs, ([2, 3], [1, 3])):
+            interpreter.resize_tensor_input(details["index"], shape)
+        interpreter.allocate_tensors()
+        for at, (details, shape) in enumerate(zip(inputs, ((2, 3), (1, 3)))):
+            value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 10**at
+            interpreter.set_tensor(details["index"], value)
+        interpreter.invoke()
+        (output,) = interpreter.get_output_details()
+        results.append(interpreter.get_tensor(output["index"]))
+        assert output["shape"].tolist() == [2, 3]
+    assert np.array_equal(*results)
 
 
 def test_tensors_are_written_in_place(mobilenet: str) -> None:
@@ -164,6 +196,14 @@ def test_tensors_are_written_in_place(mobilenet: str) -> None:
     index = interpreter.get_input_details()[0]["index"]
     interpreter.tensor(index)()[...] = 7
     assert (interpreter.get_tensor(index) == 7).all()
+    output = interpreter.get_output_details()[0]
+    interpreter.set_tensor(output["index"], np.full(output["shape"], 9, output["dtype"]))
+    assert (interpreter.tensor(output["index"])() == 9).all()
+    with pytest.raises(ValueError, match="Invalid tensor index 9999 exceeds"):
+        interpreter.set_tensor(9999, np.zeros(1))
+    weights = interpreter._get_ops_details()[0]["inputs"][1]
+    assert np.array_equal(interpreter.tensor(weights)(), interpreter.get_tensor(weights))
+    assert not interpreter.tensor(weights)().flags.writeable
 
 
 def test_variables_are_reset_in_mid_stream(shared: Path) -> None:
@@ -181,6 +221,12 @@ def test_variables_are_reset_in_mid_stream(shared: Path) -> None:
     assert not np.array_equal(first, second)
     interpreter.reset_all_variables()
     assert np.array_equal(step(), first)
+    variables = [info.index for info in nnburst.Model.load(path).tensors if info.is_variable]
+    kept = {index: interpreter.get_tensor(index) for index in variables}
+    assert kept
+    assert np.array_equal(step(), second)
+    for index, value in kept.items():
+        interpreter.set_tensor(index, value)
     assert np.array_equal(step(), second)
 
 

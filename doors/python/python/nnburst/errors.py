@@ -49,7 +49,15 @@ class UnsupportedOperator:
         return iter((self.index, self.name, self.why))
 
 
-class UnsupportedModel(NnburstError, ValueError):
+class NotPrepared(InvalidArgument, RuntimeError):
+    """An interpreter can't be prepared as it was asked to be: TFLite has a ``RuntimeError`` here."""
+
+
+class ModelNotFound(FileNotFoundError, ValueError):
+    """There is no such file: TFLite has a ``ValueError`` here."""
+
+
+class UnsupportedModel(NnburstError, ValueError, RuntimeError):
     """A model has operators that are not supported."""
 
     operators: Tuple[UnsupportedOperator, ...]

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._nnburst import Burst, Compilation, Device, Frame, Model, TensorInfo, compile
-from .errors import DeviceLost, InvalidArgument, OutputTooSmall
+from .errors import (
+    DeviceLost,
+    InvalidArgument,
+    ModelNotFound,
+    NotPrepared,
+    OutputTooSmall,
+    UnsupportedModel,
+)
 
 _MOST_OPEN_BYTES = 1 << 30
 
@@ -64,6 +71,9 @@ class Interpreter:
         experimental_preserve_all_tensors: bool = False,
         experimental_disable_delegate_clustering: bool = False,
         experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
         *,
         device: Union[str, Device] = "spawn/nnburst-cpu",
         cache_dir: Union[str, "os.PathLike[str]", None] = None,
@@ -78,12 +88,16 @@ class Interpreter:
             raise InvalidArgument("delegates are not used here; choose a driver with device=...")
         if experimental_preserve_all_tensors:
             raise InvalidArgument("intermediate tensors stay in the driver and can't be preserved")
-        if num_threads is not None and num_threads < 1:
-            if num_threads != -1:
+        if num_threads is not None:
+            if not isinstance(num_threads, int):
+                raise InvalidArgument("type of num_threads should be int")
+            if num_threads < 1:
                 raise InvalidArgument("num_threads should >= 1")
-            num_threads = None
         if model_path is not None and model_content is None:
-            self._model = Model.load(os.fspath(model_path))
+            try:
+                self._model = Model.load(os.fspath(model_path))
+            except FileNotFoundError as error:
+                raise ModelNotFound(error.errno, "Could not open", error.filename) from None
         elif model_content is not None and model_path is None:
             self._model = Model.from_bytes(bytes(model_content))
         elif model_path is None:
@@ -185,8 +199,11 @@ class Interpreter:
         """
         index = int(input_index)
         if index not in self._inputs:
-            raise InvalidArgument(f"tensor {index} is no input; there are {self._inputs}")
-        shape = tuple(int(extent) for extent in np.asarray(tensor_size).reshape(-1))
+            raise NotPrepared(f"tensor {index} is no input; there are {self._inputs}")
+        extents = np.asarray(tensor_size)
+        if extents.ndim != 1:
+            raise InvalidArgument(f"Shape should be 1D instead of {extents.ndim}.")
+        shape = tuple(int(extent) for extent in extents)
         tensor = self._tensors[index]
         if min(shape, default=1) < 1:
             raise InvalidArgument(f"input {index}: shape {shape} has an extent below 1")
@@ -196,12 +213,12 @@ class Interpreter:
                 known in (-1, extent) for known, extent in zip(signature, shape)
             )
             if not fits:
-                raise InvalidArgument(
+                raise NotPrepared(
                     f"Cannot override non-dynamic dimensions of input {index}: "
                     f"{signature}, got {shape}"
                 )
         if shape != self._shape(index):
-            self._model.resize(tensor.name, list(shape))
+            self._model.resize(index, list(shape))
             self._shapes[index] = shape
             self._is_stale = True
 
@@ -233,9 +250,15 @@ class Interpreter:
     # Values.
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Copies a value into an input. Its type and shape have to be the input's."""
-        target = self._input(tensor_index)
-        index, value = int(tensor_index), np.asarray(value)
+        """Copies a value into an input, output or variable. Its type and shape have to be the
+        tensor's."""
+        index, value = self._known(tensor_index), np.asarray(value)
+        if self._frame is None or self._is_stale:
+            raise NotPrepared(
+                "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first"
+            )
+        target = self._view(index)
+        shape = self._tensors[index].shape if target is None else target.shape
         expected = self._dtype(index)
         if value.dtype != expected:
             raise InvalidArgument(
@@ -243,43 +266,46 @@ class Interpreter:
                 f"type {np.dtype(expected).name.upper()} for input {index}, "
                 f"name: {self._tensors[index].name}"
             )
-        if value.ndim != target.ndim:
+        if value.ndim != len(shape):
             raise InvalidArgument(
                 f"Cannot set tensor: Dimension mismatch. Got {value.ndim} but expected "
-                f"{target.ndim} for input {index}."
+                f"{len(shape)} for input {index}."
             )
-        for axis, (got, known) in enumerate(zip(value.shape, target.shape)):
+        for axis, (got, known) in enumerate(zip(value.shape, shape)):
             if got != known:
                 raise InvalidArgument(
                     f"Cannot set tensor: Dimension mismatch. Got {got} but expected {known} "
                     f"for dimension {axis} of input {index}."
                 )
-        np.copyto(target, value, casting="same_kind")
+        if target is None:
+            self._frame.set_state(index, value.tobytes())
+        else:
+            np.copyto(target, value, casting="same_kind")
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of a tensor's value: an input, an output, a variable or a constant."""
         if subgraph_index != 0:
             raise InvalidArgument("only the tensors of subgraph 0 can be read")
-        index = int(tensor_index)
+        index = self._known(tensor_index)
         view = self._view(index)
         if view is not None:
             return np.array(view, dtype=self._dtype(index))
-        return self._kept(index)
+        return self._kept(index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """A function that returns an input or output in place.
+        """A function that returns an input or output in place, or a constant.
 
         Call it again after :meth:`allocate_tensors`, as with TFLite: the array that it returned
         before is that of the last allocation.
         """
-        index = int(tensor_index)
-        if index not in self._inputs and index not in self._outputs:
+        index = self._known(tensor_index)
+        is_constant = self._tensors[index].is_constant
+        if index not in self._inputs and index not in self._outputs and not is_constant:
             raise InvalidArgument(f"tensor {index} is neither an input nor an output")
 
         def in_place() -> Array:
             view = self._view(index)
-            assert view is not None
-            return view
+            return self._kept(index) if view is None else view
 
         return in_place
 
@@ -299,7 +325,12 @@ class Interpreter:
 
     def _open(self) -> None:
         options = self._compile_options
-        compilation = compile(self._model, self._device, **options)
+        try:
+            compilation = compile(self._model, self._device, **options)
+        except UnsupportedModel:
+            raise
+        except InvalidArgument as error:
+            raise NotPrepared(str(error), code=error.code) from error
         burst = compilation.burst(**self._burst_options)
         frame = compilation.frame(open_bytes=self._open_bytes)
         if self._frame is not None and not self._is_stale:
@@ -314,40 +345,38 @@ class Interpreter:
             self._open()
         frame, burst = self._frame, self._burst
         if frame is None or burst is None:
-            raise InvalidArgument("Run allocate_tensors() first")
+            raise NotPrepared("Run allocate_tensors() first")
         return frame, burst
 
     def _allocated(self) -> Frame:
         if self._frame is None or self._is_stale:
-            raise InvalidArgument("Tensor data is null. Run allocate_tensors() first")
+            raise NotPrepared("Tensor data is null. Run allocate_tensors() first")
         return self._frame
 
-    def _input(self, tensor_index: int) -> Array:
+    def _known(self, tensor_index: int) -> int:
         index = int(tensor_index)
-        if index not in self._inputs:
-            raise InvalidArgument(
-                f"Cannot set tensor {index}: it is no input; there are {self._inputs}"
-            )
-        return self._allocated().inputs[self._inputs.index(index)]
+        if not 0 <= index < len(self._tensors):
+            most = len(self._tensors) - 1
+            raise InvalidArgument(f"Invalid tensor index {index} exceeds max tensor index {most}")
+        return index
 
     def _view(self, index: int) -> Optional[Array]:
         """An input or output in place; ``None`` for any other tensor."""
         if index in self._inputs:
-            return self._input(index)
+            return self._allocated().inputs[self._inputs.index(index)]
         if index in self._outputs:
             return self._allocated().outputs[self._outputs.index(index)]
         return None
 
     def _kept(self, index: int) -> Array:
-        if not 0 <= index < len(self._tensors):
-            raise InvalidArgument(f"Invalid tensor index {index}")
+        """A constant or a variable, to be read."""
         dtype, shape = self._dtype(index), self._tensors[index].shape
         constant = self._model.constant(index)
         if constant is not None:
-            return np.frombuffer(constant, dtype=dtype).reshape(shape).copy()
+            return np.frombuffer(constant, dtype=dtype).reshape(shape)
         for tensor, value in self._allocated().states():
             if tensor == index:
-                return np.frombuffer(value, dtype=dtype).reshape(shape).copy()
+                return np.frombuffer(value, dtype=dtype).reshape(shape)
         raise InvalidArgument(
             f"tensor {index} ({self._tensors[index].name}) stays in the driver: inputs, outputs, "
             "variables and constants can be read"
