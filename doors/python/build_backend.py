@@ -5,23 +5,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 import maturin
 from maturin import (  # noqa: F401
-    build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
     prepare_metadata_for_build_wheel,
 )
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 PROFILE = os.environ.get("NNBURST_PROFILE", "release")
 
 
@@ -59,6 +61,56 @@ def build_editable(directory: str, config: Any = None, metadata: Optional[str] =
     build_program()
     name: str = maturin.build_editable(directory, with_profile(config), metadata)
     return name
+
+
+def build_sdist(directory: str, config: Any = None) -> str:
+    """Archives the workspace. maturin's own archive has what the library is built of, but not what
+    the command is."""
+    cargo = ["cargo", "locate-project", "--workspace", "--message-format", "plain"]
+    workspace = Path(_said(cargo)).parent
+    here = HERE.relative_to(workspace)
+    files = _said(["git", "-C", str(workspace), "ls-files", "-z"]).split("\0")
+    with tempfile.TemporaryDirectory() as folder:
+        info = Path(folder, maturin.prepare_metadata_for_build_wheel(folder, config), "METADATA")
+        about = info.read_bytes()
+    version = about.partition(b"\nVersion: ")[2].split()[0].decode()
+    base = f"nnburst-{version}"
+    with tarfile.open(Path(directory, f"{base}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in filter(None, files):
+            if (workspace / name).exists():
+                archive.add(workspace / name, f"{base}/{name}", recursive=False, filter=_nobodys)
+        project = _moved((HERE / "pyproject.toml").read_text(), here.as_posix())
+        for name, content in [("pyproject.toml", project.encode()), ("PKG-INFO", about)]:
+            entry = tarfile.TarInfo(f"{base}/{name}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return f"{base}.tar.gz"
+
+
+def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def _moved(project: str, folder: str) -> str:
+    """The project's file, for the top of an archive that has this folder further down."""
+    for line, moved in [
+        ('backend-path = ["."]', f'backend-path = ["{folder}"]'),
+        ('readme = "README.md"', f'readme = "{folder}/README.md"'),
+        ("[tool.maturin]", f'[tool.maturin]\nmanifest-path = "{folder}/Cargo.toml"'),
+        ('python-source = "python"', f'python-source = "{folder}/python"'),
+        ('path = "python/', f'path = "{folder}/python/'),
+    ]:
+        if project.count(line) != 1:
+            raise ValueError(f"pyproject.toml has `{line}` {project.count(line)} times")
+        project = project.replace(line, moved)
+    return project
+
+
+def _said(command: List[str]) -> str:
+    run = subprocess.run(command, cwd=HERE, check=True, stdout=subprocess.PIPE, text=True)
+    return run.stdout.strip("\n")
 
 
 def with_profile(config: Any) -> Any:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the package as pip does, installs its wheel into an environment without a toolchain, and tests it there.
+# Archives the package's sources, builds them as pip does, installs the wheel into an environment without a toolchain, and tests it there.
 # usage: package.sh FOLDER    (of the environment; cargo's profile is dev, its target folder the caller's)
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,10 +20,14 @@ pip=("$folder/venv/bin/pip" --disable-pip-version-check --quiet)
 # The pictures of the guide.
 "${pip[@]}" install matplotlib pillow >"$folder/log" 2>&1 || echo "left out: the guide's pictures (no matplotlib)"
 
-echo "== python: pip wheel"
-rm -rf "$folder/wheels"
-PATH="$folder/venv/bin:$PATH" NNBURST_PROFILE=dev \
-    "${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir "$folder/wheels" "$here" || exit 1
+echo "== python: the source archive, and pip wheel of it"
+rm -rf "$folder/wheels" "$folder/source"
+mkdir "$folder/source"
+export PATH="$folder/venv/bin:$PATH"
+(cd "$here" && python -c 'import build_backend, sys; build_backend.build_sdist(sys.argv[1])' "$folder/source") >"$folder/log" 2>&1 ||
+    { cat "$folder/log" && exit 1; }
+tar -xzf "$folder"/source/nnburst-*.tar.gz -C "$folder/source" --strip-components 1
+NNBURST_PROFILE=dev "${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir "$folder/wheels" "$folder/source" || exit 1
 
 echo "== python: the wheel, without a toolchain"
 env -i HOME="$HOME" PATH="$folder/venv/bin:/usr/bin:/bin" CARGO=/nonexistent RUSTC=/nonexistent \
