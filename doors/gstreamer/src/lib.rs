@@ -21,11 +21,13 @@
 
 pub mod allocator;
 pub mod denoise;
+mod element;
 mod engine;
 pub mod inference;
 mod log;
 mod model;
 mod pixels;
+mod properties;
 mod restartable;
 mod results;
 

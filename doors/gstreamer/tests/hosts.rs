@@ -39,7 +39,7 @@ fn main() {
         ("masks of photos are those of the goldens", masks),
         ("a killed driver is restarted and the stream goes on", killed),
         ("a stopped driver holds up no change of state", stopped),
-        ("applications push, fork and unload", applications),
+        ("applications push, exchange models, fork and unload", applications),
         ("two elements, tees, a JPEG camera, tensors", pipelines),
         ("speech is denoised as the reference is", speech),
         ("nothing leaks", leaks),
@@ -194,6 +194,19 @@ fn killed(host: &Host) {
     assert_eq!(last, 599, "the stream goes on to its end");
     assert!(frames.len() < 600, "some frames had no driver");
     assert!(output.contains("EOS"), "{output}");
+
+    let [first, second] = host.networks();
+    let launched = host.start(&format!(
+        "audiotestsrc is-live=true samplesperbuffer=160 num-buffers=400 ! \
+         audio/x-raw,rate=16000,channels=1 ! audioconvert ! \
+         nnbdenoise model-1={first:?} model-2={second:?} device=spawn/nnburst-cpu ! fakesink"
+    ));
+    let driver = launched.driver();
+    std::thread::sleep(Duration::from_millis(700));
+    host.run("kill", &["-9", &driver.to_string()]);
+    let output = launched.finish();
+    assert!(output.contains("died (signal 9, SIGKILL); restarted"), "{output}");
+    assert!(output.contains("EOS"), "{output}");
 }
 
 fn stopped(host: &Host) {
@@ -206,6 +219,9 @@ fn stopped(host: &Host) {
 fn applications(host: &Host) {
     let model = host.models.join("mobilenet_v1_0.25_128_quant/model.tflite");
     host.inside(&["appsrc", model.to_str().unwrap()]);
+    host.inside(&["wrong-caps", model.to_str().unwrap()]);
+    let other = host.models.join("mobilenet_v1_0.5_160_quant/model.tflite");
+    host.inside(&["exchanged", model.to_str().unwrap(), other.to_str().unwrap()]);
     host.inside(&["forked", model.to_str().unwrap()]);
     host.inside(&["unloaded", host.plugin().to_str().unwrap()]);
 }
@@ -273,6 +289,9 @@ fn pipelines(host: &Host) {
     );
     let output = host.run_launch(&wrong, &[]);
     assert!(!output.status.success(), "other caps are refused");
+    for part in ["nnburstinference0 can't handle caps", "I420"] {
+        assert!(output.stderr.contains(part), "{part} in {}", output.stderr);
+    }
 }
 
 fn speech(host: &Host) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use gst::glib;
@@ -17,6 +17,7 @@ use nnburst_doors_common::Supervised;
 
 use super::aligned::AlignedSound;
 use super::properties::{self, DenoiseProperties};
+use crate::element::{self, add_latency, lock, report_refused_caps};
 use crate::restartable::Restartable;
 use crate::{CAT, log};
 
@@ -52,10 +53,6 @@ struct DenoiseStream {
 /// The longest wait for the driver between two looks at whether the wait is to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[glib::object_subclass]
 impl ObjectSubclass for Denoise {
     const NAME: &'static str = "NnburstDenoise";
@@ -68,21 +65,22 @@ impl ObjectImpl for Denoise {
         properties::specs()
     }
 
+    fn constructed(&self) {
+        self.parent_constructed();
+        report_refused_caps(&*self.obj(), |_| CAPS.clone());
+    }
+
     fn set_property(&self, _id: usize, value: &glib::Value, spec: &glib::ParamSpec) {
-        if self.obj().current_state() > gst::State::Ready {
-            gst::warning!(CAT, imp = self, "{} can be set in NULL and READY only", spec.name());
-        } else if lock(&self.settings).set(spec.name(), value).is_none() {
-            gst::error!(CAT, imp = self, "{} can't be set", spec.name());
-        }
+        element::set_property(&*self.obj(), spec, || lock(&self.settings).set(spec.name(), value));
     }
 
     fn property(&self, _id: usize, spec: &glib::ParamSpec) -> glib::Value {
-        match spec.name() {
-            "blocks" => self.blocks.load(Ordering::Relaxed).to_value(),
-            "misses" => self.misses.load(Ordering::Relaxed).to_value(),
-            "driver-pid" => self.driver_pid.load(Ordering::Relaxed).to_value(),
-            name => lock(&self.settings).get(name).unwrap_or_else(|| spec.default_value().clone()),
-        }
+        element::property(spec, || match spec.name() {
+            "blocks" => Some(self.blocks.load(Ordering::Relaxed).to_value()),
+            "misses" => Some(self.misses.load(Ordering::Relaxed).to_value()),
+            "driver-pid" => Some(self.driver_pid.load(Ordering::Relaxed).to_value()),
+            name => lock(&self.settings).get(name),
+        })
     }
 }
 
@@ -103,14 +101,8 @@ impl ElementImpl for Denoise {
 
     fn pad_templates() -> &'static [gst::PadTemplate] {
         static TEMPLATES: LazyLock<Vec<gst::PadTemplate>> = LazyLock::new(|| {
-            let caps = gst::Caps::builder("audio/x-raw")
-                .field("format", "F32LE")
-                .field("rate", 16_000)
-                .field("channels", 1)
-                .field("layout", "interleaved")
-                .build();
             let always = |name, direction| {
-                gst::PadTemplate::new(name, direction, gst::PadPresence::Always, &caps)
+                gst::PadTemplate::new(name, direction, gst::PadPresence::Always, &CAPS)
             };
             let both =
                 [always("sink", gst::PadDirection::Sink), always("src", gst::PadDirection::Src)];
@@ -130,6 +122,15 @@ impl ElementImpl for Denoise {
         self.parent_change_state(transition)
     }
 }
+
+static CAPS: LazyLock<gst::Caps> = LazyLock::new(|| {
+    gst::Caps::builder("audio/x-raw")
+        .field("format", "F32LE")
+        .field("rate", 16_000)
+        .field("channels", 1)
+        .field("layout", "interleaved")
+        .build()
+});
 
 impl BaseTransformImpl for Denoise {
     const MODE: gst_base::subclass::BaseTransformMode =
@@ -189,13 +190,8 @@ impl BaseTransformImpl for Denoise {
 
     fn query(&self, direction: gst::PadDirection, query: &mut gst::QueryRef) -> bool {
         let answered = BaseTransformImplExt::parent_query(self, direction, query);
-        if direction == gst::PadDirection::Src
-            && answered
-            && let gst::QueryViewMut::Latency(latency) = query.view_mut()
-        {
-            let (is_live, least, most) = latency.result();
-            let own = latency_of_line();
-            latency.set(is_live, least + own, most.map(|most| most + own));
+        if answered && direction == gst::PadDirection::Src {
+            add_latency(query, latency_of_line());
         }
         answered
     }

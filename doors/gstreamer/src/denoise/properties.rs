@@ -9,36 +9,21 @@ use gst::prelude::*;
 use nnburst_denoise::{ModelsError, find_models};
 use nnburst_doors_common::{DoorOptions, Grammar, OptionError, own_file};
 
+use crate::properties::{DriverProperties, driver_pid, figure, text};
+
 /// The shared options, whose names and values are those of all doors.
-static GRAMMAR: Grammar = Grammar { shared: &["device", "wait", "threads", "realtime"], own: &[] };
+static GRAMMAR: Grammar = Grammar { shared: &DriverProperties::KEYS, own: &[] };
 
 /// The time of a block where `max-latency` is 0: a driver that is stopped must not stop the host.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The properties that can be written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct DenoiseProperties {
     model_1: Option<String>,
     model_2: Option<String>,
-    device: String,
-    wait: String,
-    threads: u32,
-    realtime: bool,
+    driver: DriverProperties,
     max_latency: u64,
-}
-
-impl Default for DenoiseProperties {
-    fn default() -> Self {
-        Self {
-            model_1: None,
-            model_2: None,
-            device: "embedded/nnburst-cpu".into(),
-            wait: "auto".into(),
-            threads: 1,
-            realtime: false,
-            max_latency: 0,
-        }
-    }
 }
 
 impl DenoiseProperties {
@@ -47,12 +32,7 @@ impl DenoiseProperties {
     /// # Errors
     /// A value that the option doesn't take.
     pub(super) fn options(&self) -> Result<DoorOptions, OptionError> {
-        GRAMMAR.parse([
-            ("device", self.device.as_str()),
-            ("wait", &self.wait),
-            ("threads", &self.threads.to_string()),
-            ("realtime", if self.realtime { "1" } else { "0" }),
-        ])
+        GRAMMAR.parse(self.driver.options())
     }
 
     /// The files of both networks: those of the properties, else those that
@@ -80,12 +60,8 @@ impl DenoiseProperties {
         match name {
             "model-1" => self.model_1 = text()?,
             "model-2" => self.model_2 = text()?,
-            "device" => self.device = text()?.unwrap_or_else(|| Self::default().device),
-            "wait" => self.wait = text()?.unwrap_or_else(|| Self::default().wait),
-            "threads" => self.threads = value.get().ok()?,
-            "realtime" => self.realtime = value.get().ok()?,
             "max-latency" => self.max_latency = value.get().ok()?,
-            _ => return None,
+            _ => return self.driver.set(name, value),
         }
         Some(())
     }
@@ -95,12 +71,8 @@ impl DenoiseProperties {
         Some(match name {
             "model-1" => self.model_1.to_value(),
             "model-2" => self.model_2.to_value(),
-            "device" => self.device.to_value(),
-            "wait" => self.wait.to_value(),
-            "threads" => self.threads.to_value(),
-            "realtime" => self.realtime.to_value(),
             "max-latency" => self.max_latency.to_value(),
-            _ => return None,
+            _ => return self.driver.get(name),
         })
     }
 }
@@ -108,14 +80,7 @@ impl DenoiseProperties {
 /// The specifications of all properties, those that can only be read last.
 pub(super) fn specs() -> &'static [glib::ParamSpec] {
     static SPECS: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
-        let text = |name, blurb, default| {
-            let spec = glib::ParamSpecString::builder(name).blurb(blurb).default_value(default);
-            spec.mutable_ready().build()
-        };
-        let figure =
-            |name, blurb| glib::ParamSpecUInt64::builder(name).blurb(blurb).read_only().build();
-        let device = "embedded/nnburst-cpu";
-        vec![
+        let networks = [
             text(
                 "model-1",
                 "Path of the first network; else looked for as docs/pipelines.md says",
@@ -126,34 +91,17 @@ pub(super) fn specs() -> &'static [glib::ParamSpec] {
                 "Path of the second network; else looked for as docs/pipelines.md says",
                 None,
             ),
-            text(
-                "device",
-                "Where the networks run: embedded/NAME, spawn/NAME or connect/NAME",
-                Some(device),
-            ),
-            text("wait", "How to wait for results: auto, adaptive, spin or block", Some("auto")),
-            glib::ParamSpecUInt::builder("threads")
-                .blurb("Threads of the driver that compute a block")
-                .default_value(1)
-                .minimum(1)
-                .maximum(1024)
-                .mutable_ready()
-                .build(),
-            glib::ParamSpecBoolean::builder("realtime")
-                .blurb("Ask for real-time scheduling and locked memory")
-                .mutable_ready()
-                .build(),
+        ];
+        let own = [
             glib::ParamSpecUInt64::builder("max-latency")
                 .blurb("Time in ns after which a block goes on as it was heard; 0: a second")
                 .mutable_ready()
                 .build(),
             figure("blocks", "Blocks of 8 ms so far"),
             figure("misses", "Blocks that went on as they were heard"),
-            glib::ParamSpecUInt::builder("driver-pid")
-                .blurb("Process of a driver that was started for this element; 0: none")
-                .read_only()
-                .build(),
-        ]
+            driver_pid(),
+        ];
+        networks.into_iter().chain(DriverProperties::specs()).chain(own).collect()
     });
     &SPECS
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use gst::glib;
 use gst::prelude::*;
@@ -17,6 +17,7 @@ use super::qos::Qos;
 use super::stats::Stats;
 use super::stream::InferenceStream;
 use crate::allocator::MemfdAllocator;
+use crate::element::{self, add_latency, lock, report_refused_caps};
 use crate::engine::Engine;
 use crate::model::{PictureInput, PictureModel};
 use crate::pixels::Normalisation;
@@ -42,10 +43,6 @@ pub struct Inference {
     pub(super) interrupt: AtomicBool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[glib::object_subclass]
 impl ObjectSubclass for Inference {
     const NAME: &'static str = "NnburstInference";
@@ -58,31 +55,31 @@ impl ObjectImpl for Inference {
         properties::specs()
     }
 
+    fn constructed(&self) {
+        self.parent_constructed();
+        report_refused_caps(&*self.obj(), |element| element.imp().caps());
+    }
+
     fn set_property(&self, _id: usize, value: &glib::Value, spec: &glib::ParamSpec) {
-        let is_fixed = spec.flags().contains(gst::PARAM_FLAG_MUTABLE_READY)
-            && self.obj().current_state() > gst::State::Ready;
-        if is_fixed {
-            gst::warning!(CAT, imp = self, "{} can be set in NULL and READY only", spec.name());
-            return;
-        }
-        if lock(&self.settings).set(spec.name(), value).is_none() {
-            gst::error!(CAT, imp = self, "{} can't be set", spec.name());
-        }
-        if matches!(spec.name(), "model-file" | "model") {
-            *lock(&self.picture) = None;
-        }
+        element::set_property(&*self.obj(), spec, || {
+            lock(&self.settings).set(spec.name(), value)?;
+            if matches!(spec.name(), "model-file" | "model") {
+                *lock(&self.picture) = None;
+            }
+            Some(())
+        });
     }
 
     fn property(&self, _id: usize, spec: &glib::ParamSpec) -> glib::Value {
-        match spec.name() {
-            "latency-p50" => self.stats.quantile(0.5).to_value(),
-            "latency-p99" => self.stats.quantile(0.99).to_value(),
-            "frames" => self.stats.frames().to_value(),
-            "inferred" => self.stats.inferred().to_value(),
-            "dropped" => self.stats.dropped().to_value(),
-            "driver-pid" => self.stats.driver_pid().to_value(),
-            name => lock(&self.settings).get(name).unwrap_or_else(|| spec.default_value().clone()),
-        }
+        element::property(spec, || match spec.name() {
+            "latency-p50" => Some(self.stats.quantile(0.5).to_value()),
+            "latency-p99" => Some(self.stats.quantile(0.99).to_value()),
+            "frames" => Some(self.stats.frames().to_value()),
+            "inferred" => Some(self.stats.inferred().to_value()),
+            "dropped" => Some(self.stats.dropped().to_value()),
+            "driver-pid" => Some(self.stats.driver_pid().to_value()),
+            name => lock(&self.settings).get(name),
+        })
     }
 }
 
@@ -204,8 +201,7 @@ impl BaseTransformImpl for Inference {
         caps: &gst::Caps,
         filter: Option<&gst::Caps>,
     ) -> Option<gst::Caps> {
-        let own = self.picture().map_or_else(|| TEMPLATE_CAPS.clone(), |picture| caps_of(&picture));
-        let caps = caps.intersect_with_mode(&own, gst::CapsIntersectMode::First);
+        let caps = caps.intersect_with_mode(&self.caps(), gst::CapsIntersectMode::First);
         Some(match filter {
             Some(filter) => filter.intersect_with_mode(&caps, gst::CapsIntersectMode::First),
             None => caps,
@@ -222,13 +218,8 @@ impl BaseTransformImpl for Inference {
 
     fn query(&self, direction: gst::PadDirection, query: &mut gst::QueryRef) -> bool {
         let answered = BaseTransformImplExt::parent_query(self, direction, query);
-        if direction == gst::PadDirection::Src
-            && answered
-            && let gst::QueryViewMut::Latency(latency) = query.view_mut()
-        {
-            let (is_live, least, most) = latency.result();
-            let own = self.latency();
-            latency.set(is_live, least + own, most.map(|most| most + own));
+        if answered && direction == gst::PadDirection::Src {
+            add_latency(query, self.latency());
         }
         answered
     }
@@ -331,6 +322,11 @@ impl Inference {
         let picture = PictureModel::open(Path::new(&path), true).ok()?.picture;
         *lock(&self.picture) = Some(picture.clone());
         Some(picture)
+    }
+
+    /// The caps that the model takes; those of all models where none is set.
+    fn caps(&self) -> gst::Caps {
+        self.picture().map_or_else(|| TEMPLATE_CAPS.clone(), |picture| caps_of(&picture))
     }
 
     pub(super) fn live(&self) -> Live {

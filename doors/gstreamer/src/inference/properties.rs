@@ -6,6 +6,7 @@ use gst::glib;
 use gst::prelude::*;
 use nnburst_doors_common::{DoorOptions, Grammar, OptionError};
 
+use crate::properties::{DriverProperties, driver_pid, figure, flag, flag_text, text};
 use crate::results::Limits;
 
 /// The frames that go on without an inference, beside those that `interval` leaves out.
@@ -38,10 +39,7 @@ static GRAMMAR: Grammar = Grammar {
 pub(super) struct InferenceProperties {
     pub(super) model_file: Option<String>,
     pub(super) labels: Option<String>,
-    device: String,
-    wait: String,
-    threads: u32,
-    realtime: bool,
+    driver: DriverProperties,
     cache_dir: Option<String>,
     relaxed: bool,
     pub(super) mean: Option<String>,
@@ -81,10 +79,7 @@ impl Default for InferenceProperties {
         Self {
             model_file: None,
             labels: None,
-            device: "embedded/nnburst-cpu".into(),
-            wait: "auto".into(),
-            threads: 1,
-            realtime: false,
+            driver: DriverProperties::default(),
             cache_dir: None,
             relaxed: false,
             mean: None,
@@ -101,17 +96,11 @@ impl InferenceProperties {
     /// # Errors
     /// A value that the option doesn't take.
     pub(super) fn options(&self) -> Result<DoorOptions, OptionError> {
-        let flag = |is_set| if is_set { "1" } else { "0" };
-        let threads = self.threads.to_string();
-        let given = [
-            ("device", self.device.as_str()),
-            ("wait", &self.wait),
-            ("threads", &threads),
-            ("realtime", flag(self.realtime)),
-            ("cache-dir", self.cache_dir.as_deref().unwrap_or_default()),
-            ("relaxed", flag(self.relaxed)),
+        let own = [
+            ("cache-dir", self.cache_dir.clone().unwrap_or_default()),
+            ("relaxed", flag_text(self.relaxed)),
         ];
-        GRAMMAR.parse(given)
+        GRAMMAR.parse(self.driver.options().into_iter().chain(own))
     }
 
     /// Sets a property of the right type; `None` for others.
@@ -120,10 +109,6 @@ impl InferenceProperties {
         match name {
             "model-file" | "model" => self.model_file = text()?,
             "labels" => self.labels = text()?,
-            "device" => self.device = text()?.unwrap_or_else(|| Self::default().device),
-            "wait" => self.wait = text()?.unwrap_or_else(|| Self::default().wait),
-            "threads" => self.threads = value.get().ok()?,
-            "realtime" => self.realtime = value.get().ok()?,
             "cache-dir" => self.cache_dir = text()?,
             "relaxed" => self.relaxed = value.get().ok()?,
             "mean" => self.mean = text()?,
@@ -135,7 +120,7 @@ impl InferenceProperties {
             "max-latency" => self.live.max_latency = value.get().ok()?,
             "drop" => self.live.drop = value.get().ok()?,
             "post-messages" => self.live.post_messages = value.get().ok()?,
-            _ => return None,
+            _ => return self.driver.set(name, value),
         }
         Some(())
     }
@@ -145,10 +130,6 @@ impl InferenceProperties {
         Some(match name {
             "model-file" | "model" => self.model_file.to_value(),
             "labels" => self.labels.to_value(),
-            "device" => self.device.to_value(),
-            "wait" => self.wait.to_value(),
-            "threads" => self.threads.to_value(),
-            "realtime" => self.realtime.to_value(),
             "cache-dir" => self.cache_dir.to_value(),
             "relaxed" => self.relaxed.to_value(),
             "mean" => self.mean.to_value(),
@@ -160,7 +141,7 @@ impl InferenceProperties {
             "max-latency" => self.live.max_latency.to_value(),
             "drop" => self.live.drop.to_value(),
             "post-messages" => self.live.post_messages.to_value(),
-            _ => return None,
+            _ => return self.driver.get(name),
         })
     }
 }
@@ -169,34 +150,16 @@ impl InferenceProperties {
 pub(super) fn specs() -> &'static [glib::ParamSpec] {
     static SPECS: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
         let defaults = InferenceProperties::default();
-        let text = |name, blurb, default: Option<&str>| {
-            let spec = glib::ParamSpecString::builder(name).blurb(blurb).default_value(default);
-            spec.mutable_ready().build()
-        };
-        let flag = |name, blurb, default| {
-            let spec = glib::ParamSpecBoolean::builder(name).blurb(blurb).default_value(default);
-            spec.mutable_ready().build()
-        };
         let number = |name, blurb, default, least, most| {
             let spec = glib::ParamSpecUInt::builder(name).blurb(blurb).default_value(default);
             spec.minimum(least).maximum(most)
         };
-        let figure =
-            |name, blurb| glib::ParamSpecUInt64::builder(name).blurb(blurb).read_only().build();
-        vec![
+        let model = [
             text("model-file", "Path of the .tflite model", None),
             text("model", "The same as model-file", None),
             text("labels", "Path of a text file with the names of classes, one to a line", None),
-            text(
-                "device",
-                "Where the model runs: embedded/NAME, spawn/NAME or connect/NAME",
-                Some(&defaults.device),
-            ),
-            text("wait", "How to wait for results: auto, adaptive, spin or block", Some("auto")),
-            number("threads", "Threads of the driver that compute a frame", 1, 1, 1024)
-                .mutable_ready()
-                .build(),
-            flag("realtime", "Ask for real-time scheduling and locked memory", false),
+        ];
+        let own = [
             text("cache-dir", "Directory that compiled models are kept in", None),
             flag("relaxed", "Compute float models with bf16 factors where that is faster", false),
             text("mean", "Subtracted from pixels: a number, or three with commas", None),
@@ -238,11 +201,9 @@ pub(super) fn specs() -> &'static [glib::ParamSpec] {
             figure("frames", "Frames so far"),
             figure("inferred", "Frames with a result of their own"),
             figure("dropped", "Frames whose inference was skipped or given up"),
-            glib::ParamSpecUInt::builder("driver-pid")
-                .blurb("Process of a driver that was started for this element; 0: none")
-                .read_only()
-                .build(),
-        ]
+            driver_pid(),
+        ];
+        model.into_iter().chain(DriverProperties::specs()).chain(own).collect()
     });
     &SPECS
 }

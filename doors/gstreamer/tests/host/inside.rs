@@ -1,5 +1,6 @@
 //! Hosts that are this program itself, for what gst-launch doesn't do.
 
+use std::path::Path;
 use std::time::Duration;
 
 use gst::prelude::*;
@@ -13,6 +14,8 @@ const HOSTS: &[Inside] = &[
     ("stopped-video", stopped_video),
     ("stopped-sound", stopped_sound),
     ("appsrc", appsrc),
+    ("wrong-caps", wrong_caps),
+    ("exchanged", exchanged),
     ("forked", forked),
     ("unloaded", unloaded),
 ];
@@ -116,13 +119,67 @@ fn appsrc(args: &[String]) {
     }
     let ended: gst::FlowReturn = source.emit_by_name("end-of-stream", &[]);
     assert_eq!(ended, gst::FlowReturn::Ok);
-    let bus = pipeline.bus().unwrap();
-    let ends = [gst::MessageType::Eos, gst::MessageType::Error];
-    let end = bus.timed_pop_filtered(gst::ClockTime::NONE, &ends).unwrap();
+    let end = end(&pipeline);
     assert_eq!(end.type_(), gst::MessageType::Eos, "{end:?}");
     let element = pipeline.by_name("nn").unwrap();
     assert_eq!(element.property::<u64>("inferred"), 30);
     pipeline.set_state(gst::State::Null).unwrap();
+}
+
+/// Caps that the model doesn't take, at a point where no element can convert them any more: the
+/// element says what is wrong with them before upstream says that nothing is negotiated.
+fn wrong_caps(args: &[String]) {
+    let network = Path::new(&args[0]).ancestors().nth(2).unwrap().join("dtln_float_1/model.tflite");
+    let second = network.to_str().unwrap().replace("float_1", "float_2");
+    for (element, given, parts) in [
+        (
+            format!("nnbinference model-file={:?}", args[0]),
+            "video/x-raw,format=RGB,width=64,height=48,framerate=30/1",
+            ["takes video/x-raw", "width=(int)128", "and was given", "width=(int)64"],
+        ),
+        (
+            format!("nnbdenoise model-1={network:?} model-2={second:?}"),
+            "audio/x-raw,format=F32LE,rate=44100,channels=1,layout=interleaved",
+            ["takes audio/x-raw", "rate=(int)16000", "and was given", "rate=(int)44100"],
+        ),
+    ] {
+        let pipeline = parse(&format!("appsrc name=app format=time ! {element} ! fakesink"));
+        let source = pipeline.by_name("app").unwrap();
+        pipeline.set_state(gst::State::Playing).unwrap();
+        source.set_property("caps", given.parse::<gst::Caps>().unwrap());
+        let buffer = gst::Buffer::with_size(64 * 48 * 3).unwrap();
+        let _: gst::FlowReturn = source.emit_by_name("push-buffer", &[&buffer]);
+        let end = end(&pipeline);
+        let gst::MessageView::Error(error) = end.view() else { unreachable!("{end:?}") };
+        let text = error.error().message().to_owned();
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        pipeline.set_state(gst::State::Null).unwrap();
+    }
+}
+
+/// A pipeline whose model is exchanged for one that takes larger pictures, and back, in READY.
+fn exchanged(args: &[String]) {
+    let pipeline = parse(
+        "videotestsrc num-buffers=5 ! videoconvert ! videoscale ! nnbinference name=nn ! fakesink",
+    );
+    let element = pipeline.by_name("nn").unwrap();
+    for (model, side) in [(&args[0], 128), (&args[1], 160), (&args[0], 128)] {
+        element.set_property("model-file", model);
+        pipeline.set_state(gst::State::Playing).unwrap();
+        let end = end(&pipeline);
+        assert_eq!(end.type_(), gst::MessageType::Eos, "{end:?}");
+        let caps = element.static_pad("sink").unwrap().current_caps().unwrap();
+        assert_eq!(caps.structure(0).unwrap().get::<i32>("width").unwrap(), side);
+        assert_eq!(element.property::<u64>("inferred"), 5);
+        pipeline.set_state(gst::State::Ready).unwrap();
+    }
+    pipeline.set_state(gst::State::Null).unwrap();
+}
+
+/// The message that ends a pipeline: the end of its stream, or its first error.
+fn end(pipeline: &gst::Pipeline) -> gst::Message {
+    let ends = [gst::MessageType::Eos, gst::MessageType::Error];
+    pipeline.bus().unwrap().timed_pop_filtered(gst::ClockTime::NONE, &ends).unwrap()
 }
 
 /// A host that forks in mid stream: the child's frames go on without results, the parent's with.
