@@ -135,6 +135,9 @@ const GSTREAMER: [&str; 5] = [
     "gstreamer-check-1.0",
 ];
 
+/// What the feature `v1_26` is built with.
+const ANALYTICS: [&str; 2] = ["gstreamer-1.0 >= 1.26", "gstreamer-analytics-1.0 >= 1.26"];
+
 /// The GStreamer plugin, which is behind a feature; its tests start gst-launch, and compare labels
 /// with those of the command.
 fn gstreamer() -> Outcome {
@@ -149,7 +152,12 @@ fn gstreamer() -> Outcome {
     if library.exists() {
         std::fs::remove_file(&library).map_err(|e| format!("{}: {e}", library.display()))?;
     }
-    let feature = ["--features", "nnburst-gstreamer/testing"];
+    // Analytics metadata, where these headers have it.
+    let newer = Command::new("pkg-config").arg("--exists").args(ANALYTICS).status();
+    let has_analytics = newer.is_ok_and(|status| status.success());
+    let features =
+        ["nnburst-gstreamer/testing", "nnburst-gstreamer/testing,nnburst-gstreamer/v1_26"];
+    let feature = ["--features", features[usize::from(has_analytics)]];
     let lints = ["clippy", "--workspace", "--all-targets"];
     Cargo::new("gstreamer").args(lints).args(feature).args(["--", "-D", "warnings"]).run()?;
     test_packages("gstreamer", &["nnburst-gstreamer"], &feature, &[])

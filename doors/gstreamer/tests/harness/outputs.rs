@@ -39,6 +39,53 @@ fn classes_are_attached_and_again_to_frames_between() {
     assert!(text.lines().any(|line| line == label.first().unwrap().get::<&str>().unwrap()));
 }
 
+/// What GStreamer's own overlays and trackers read from 1.26 on.
+#[cfg(feature = "v1_26")]
+#[test]
+fn classes_and_objects_are_analytics_metadata() {
+    use gst_analytics::prelude::*;
+
+    let labels = shared("models/imagenet_labels_1001.txt");
+    let Some(labels) = labels else { return };
+    let properties = [("interval", "1"), ("labels", labels.to_str().unwrap()), ("top-k", "3")];
+    let Some(mut running) = Running::small(&properties) else { return };
+    let frame = running.frame(0, 30);
+    let out = running.harness.push_and_pull(frame).unwrap();
+    let result = running.results().remove(0);
+    {
+        let meta = out.meta::<gst_analytics::AnalyticsRelationMeta>().unwrap();
+        let classes = meta.iter::<gst_analytics::AnalyticsClassificationMtd>().next().unwrap();
+        assert_eq!(classes.len(), 3);
+        let named = result.get::<gst::Array>("labels").unwrap();
+        for (at, label) in named.iter().enumerate() {
+            assert_eq!(classes.quark(at).as_str(), label.get::<&str>().unwrap());
+        }
+        let scores = result.get::<gst::Array>("scores").unwrap();
+        let best = scores.first().unwrap().get::<f64>().unwrap();
+        assert!((f64::from(classes.level(0)) - best).abs() < 1e-6);
+    }
+    let frame = running.frame(1, 30);
+    let stale = running.harness.push_and_pull(frame).unwrap();
+    assert!(stale.meta::<gst_analytics::AnalyticsRelationMeta>().is_none(), "of another frame");
+
+    // Whatever an SSD sees in a grey picture: as many objects, where the message has them.
+    let model = "mlts/ssd_mobilenet_v1_coco_quant/model.tflite";
+    let Some(mut running) = Running::new(model, &[]) else { return };
+    running.harness.set_src_caps_str(&super::caps(300, 30));
+    let out = running.harness.push_and_pull(gst::Buffer::with_size(300 * 300 * 3).unwrap());
+    let out = out.unwrap();
+    let result = running.results().remove(0);
+    let scores = result.get::<gst::Array>("scores").unwrap();
+    let meta = out.meta::<gst_analytics::AnalyticsRelationMeta>().unwrap();
+    let objects: Vec<_> = meta.iter::<gst_analytics::AnalyticsODMtd>().collect();
+    assert_eq!(objects.len(), scores.len());
+    for (object, score) in objects.iter().zip(scores.iter()) {
+        assert!((f64::from(object.confidence_level()) - score.get::<f64>().unwrap()).abs() < 1e-6);
+        let place = object.location().unwrap();
+        assert!(place.x >= 0 && place.x + place.w <= 300 && place.y + place.h <= 300, "{place:?}");
+    }
+}
+
 #[test]
 fn a_buffer_that_others_have_is_left_alone() {
     let Some(mut running) = Running::small(&[]) else { return };
