@@ -50,10 +50,10 @@ pub(crate) use forms_of;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod dot_neon;
-pub(crate) mod floats;
 mod isa;
-pub(crate) mod numbers;
 pub mod requantise;
+pub(crate) mod vector_f32;
+pub(crate) mod vector_i32;
 
 pub use isa::{Isa, IsaError};
 

@@ -5,7 +5,7 @@ mod vectors;
 
 use super::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling, offset};
-use crate::simd::{Form, Isa, best, numbers};
+use crate::simd::{Form, Isa, best, vector_i32};
 use crate::tensor::quant::Multiplier;
 use crate::tensor::{In, Out};
 
@@ -75,7 +75,7 @@ impl Near {
 pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = numbers::forms!(vectors::Add, scalar::add);
+pub const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::Add, scalar::add);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub const EXTRA_BITS: i32 = 20;

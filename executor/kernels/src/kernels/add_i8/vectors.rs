@@ -2,7 +2,7 @@
 //! vector by vector.
 
 use super::{AddRows, EXTRA_BITS, Near};
-use crate::simd::numbers::{I32Kernel, I32Simd, lanes_of};
+use crate::simd::vector_i32::{I32Kernel, I32Simd, lanes_of};
 
 pub(super) struct Add;
 

@@ -4,7 +4,7 @@ mod scalar;
 mod vectors;
 
 use self::vectors::Vectors;
-use crate::simd::floats::{self, F32Simd};
+use crate::simd::vector_f32::{self, F32Simd};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::{In, Out};
 
@@ -88,9 +88,9 @@ type Run = unsafe fn(&Rows);
 /// Best first.
 const fn forms(arithmetic: Arithmetic) -> &'static [Form<Run>] {
     match arithmetic {
-        Arithmetic::Add => floats::forms!(Vectors<Add>, scalar::rows::<Add>),
-        Arithmetic::Sub => floats::forms!(Vectors<Sub>, scalar::rows::<Sub>),
-        Arithmetic::Mul => floats::forms!(Vectors<Mul>, scalar::rows::<Mul>),
+        Arithmetic::Add => vector_f32::forms!(Vectors<Add>, scalar::rows::<Add>),
+        Arithmetic::Sub => vector_f32::forms!(Vectors<Sub>, scalar::rows::<Sub>),
+        Arithmetic::Mul => vector_f32::forms!(Vectors<Mul>, scalar::rows::<Mul>),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Each, Rows};
-use crate::simd::floats::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::{F32Kernel, F32Simd};
 
 /// Rows of an arithmetic.
 pub(super) struct Vectors<E>(PhantomData<E>);

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::lines::Convolution;
 use super::patches::Patches;
 use super::windows::each_region;
-use crate::simd::{Form, Isa, best, fetch, floats};
+use crate::simd::{Form, Isa, best, fetch, vector_f32};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
@@ -50,7 +50,7 @@ pub struct Pixels {
 pub type Run = unsafe fn(&Pixels);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = floats::forms!(vectors::Windows, scalar::pixels);
+pub const FORMS: &[Form<Run>] = vector_f32::forms!(vectors::Windows, scalar::pixels);
 
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;

@@ -1,7 +1,7 @@
 //! A vector of channels at a time.
 
 use super::Pixels;
-use crate::simd::floats::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::{F32Kernel, F32Simd};
 
 /// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
 /// share is loaded once.

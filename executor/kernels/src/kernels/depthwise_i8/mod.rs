@@ -15,12 +15,12 @@ use std::ops::Range;
 use super::gemm_i8::{Bytes, Weights};
 use super::patches::Patches;
 use super::windows::each_run;
-use crate::simd::numbers::I32Simd;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::numbers::I32x4x2;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::numbers::{I32x8, I32x16};
 use crate::simd::requantise::{Channels, Scaling};
+use crate::simd::vector_i32::I32Simd;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::vector_i32::I32x4x2;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vector_i32::{I32x8, I32x16};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;

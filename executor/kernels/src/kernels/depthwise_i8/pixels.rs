@@ -1,8 +1,8 @@
 //! Some vectors of channels at a time, window by window.
 
 use super::Pixels;
-use crate::simd::numbers::{I32Kernel, I32Simd};
 use crate::simd::requantise::Quick;
+use crate::simd::vector_i32::{I32Kernel, I32Simd};
 
 pub(super) struct Windows;
 

@@ -9,7 +9,7 @@ mod scalar;
 mod vectors;
 
 use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::{Form, Isa, best, numbers};
+use crate::simd::{Form, Isa, best, vector_i32};
 use crate::tensor::quant::Multiplier;
 
 /// Rows of `units` numbers for each gate, and a vector more.
@@ -30,7 +30,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const FORMS: &[Form<Run>] = numbers::forms!(vectors::AddGates, scalar::add);
+const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::AddGates, scalar::add);
 
 /// Gates of a cell at most.
 const MOST: usize = 4;

@@ -1,7 +1,7 @@
 //! Vector by vector.
 
 use super::{LANES, RANGE, Rows};
-use crate::simd::numbers::{I32Kernel, I32Simd};
+use crate::simd::vector_i32::{I32Kernel, I32Simd};
 
 pub(super) struct AddGates;
 

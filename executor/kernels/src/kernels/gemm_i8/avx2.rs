@@ -10,9 +10,9 @@ use core::arch::x86_64::{
 use super::kernel::{Bytes, Encoding, Kernel, Run};
 use super::scalar;
 use super::tile::{Sums, one, tiles};
-use crate::simd::numbers::{I32Simd, I32x8};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::Lanes;
+use crate::simd::vector_i32::{I32Simd, I32x8};
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: 2 * LANES,

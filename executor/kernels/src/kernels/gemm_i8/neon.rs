@@ -11,9 +11,9 @@ use core::arch::aarch64::{
 use super::kernel::{Bytes, Encoding, Kernel, Run};
 use super::scalar;
 use super::tile::{Sums, one, tiles};
-use crate::simd::numbers::{I32Simd, I32x4x2};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;
+use crate::simd::vector_i32::{I32Simd, I32x4x2};
 
 pub(super) const KERNEL: Kernel = Kernel {
     columns: COLUMNS,

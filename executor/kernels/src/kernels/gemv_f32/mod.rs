@@ -15,11 +15,11 @@ mod vectors;
 
 use self::vectors::Lines;
 use super::Precision;
-use crate::simd::floats::F32Simd;
+use crate::simd::vector_f32::F32Simd;
 #[cfg(target_arch = "aarch64")]
-use crate::simd::floats::F32x4;
+use crate::simd::vector_f32::F32x4;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::floats::{F32x8, F32x16};
+use crate::simd::vector_f32::{F32x8, F32x16};
 use crate::simd::{Form, Isa, best};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
@@ -162,7 +162,7 @@ pub struct Gemv {
 
 #[derive(Debug)]
 enum Weights {
-    F32Simd(Packed),
+    Single(Packed),
     /// Half of the memory, and with its traffic half of the time, where nothing is lost.
     Steps {
         steps: Packed,
@@ -193,7 +193,7 @@ impl Gemv {
         })?;
         let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
             let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
-            Weights::F32Simd(Packed::new("gemv_f32", bytes, |packed| {
+            Weights::Single(Packed::new("gemv_f32", bytes, |packed| {
                 pack(packed.typed_mut::<f32>(), weights, depth, |_, weight| weight);
             })?)
         } else {
@@ -240,7 +240,7 @@ impl Gemv {
         }
         let product = Product { xs, rows, start, output, stride, low, high };
         match &self.weights {
-            Weights::F32Simd(packed) => self.panels(self.form.run.floats, packed, &[], product),
+            Weights::Single(packed) => self.panels(self.form.run.floats, packed, &[], product),
             Weights::Steps { steps, scales } => {
                 self.panels(self.form.run.steps, steps, scales.typed(), product);
             }

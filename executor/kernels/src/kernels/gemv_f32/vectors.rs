@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Panel, Weight};
-use crate::simd::floats::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::{F32Kernel, F32Simd};
 
 /// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the
 /// latency of a multiply-add is hidden.

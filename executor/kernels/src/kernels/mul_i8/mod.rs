@@ -5,7 +5,7 @@ mod vectors;
 
 use super::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::{Form, Isa, best, numbers};
+use crate::simd::{Form, Isa, best, vector_i32};
 use crate::tensor::quant::Multiplier;
 use crate::tensor::{In, Out};
 
@@ -29,7 +29,7 @@ pub struct MulRows {
 pub type Run = unsafe fn(&MulRows);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = numbers::forms!(vectors::Mul, scalar::mul);
+pub const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::Mul, scalar::mul);
 
 /// The product of two tensors, row by row.
 #[derive(Debug)]

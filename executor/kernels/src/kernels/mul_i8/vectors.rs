@@ -2,8 +2,8 @@
 //! nearly always is; else vector by vector.
 
 use super::MulRows;
-use crate::simd::numbers::{I32Kernel, I32Simd, lanes_of};
 use crate::simd::requantise::Quick;
+use crate::simd::vector_i32::{I32Kernel, I32Simd, lanes_of};
 
 pub(super) struct Mul;
 

@@ -7,7 +7,7 @@
 mod scalar;
 mod vectors;
 
-use crate::simd::{Form, Isa, best, floats};
+use crate::simd::{Form, Isa, best, vector_f32};
 use crate::tensor::{In, Out, poll};
 
 /// One batch row: `units` times `rank` features of `memory` slots each.
@@ -33,7 +33,7 @@ struct Row {
 type Run = unsafe fn(&Row);
 
 /// Best first.
-const FORMS: &[Form<Run>] = floats::forms!(vectors::Filter, scalar::filter);
+const FORMS: &[Form<Run>] = vector_f32::forms!(vectors::Filter, scalar::filter);
 
 /// The filter in its best form.
 #[derive(Clone, Copy, Debug)]

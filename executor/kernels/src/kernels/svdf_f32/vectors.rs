@@ -2,7 +2,7 @@
 //! sums, and four units what brings those down to one number each.
 
 use super::Row;
-use crate::simd::floats::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::{F32Kernel, F32Simd};
 
 const TOGETHER: usize = 4;
 

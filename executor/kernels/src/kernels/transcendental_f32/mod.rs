@@ -9,7 +9,7 @@ mod scalar;
 mod vectors;
 
 use self::vectors::{Exp, FunctionRows, Sigmoid, Tanh};
-use crate::simd::{Form, Isa, best, floats};
+use crate::simd::{Form, Isa, best, vector_f32};
 use crate::tensor::{In, Out};
 
 /// The function.
@@ -39,9 +39,9 @@ pub type Run = unsafe fn(&Row);
 /// Best first.
 pub const fn forms(function: Function) -> &'static [Form<Run>] {
     match function {
-        Function::Sigmoid => floats::forms!(FunctionRows<Sigmoid>, scalar::sigmoid),
-        Function::Tanh => floats::forms!(FunctionRows<Tanh>, scalar::tanh),
-        Function::Exp => floats::forms!(FunctionRows<Exp>, scalar::exp),
+        Function::Sigmoid => vector_f32::forms!(FunctionRows<Sigmoid>, scalar::sigmoid),
+        Function::Tanh => vector_f32::forms!(FunctionRows<Tanh>, scalar::tanh),
+        Function::Exp => vector_f32::forms!(FunctionRows<Exp>, scalar::exp),
     }
 }
 

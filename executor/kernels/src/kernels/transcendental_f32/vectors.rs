@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
-use crate::simd::floats::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::{F32Kernel, F32Simd};
 
 /// A function of each lane.
 pub(super) trait Each {

@@ -9,9 +9,9 @@ use super::line::{Job, Word, strip};
 use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
-use crate::simd::numbers::{I32Simd, I32x4x2};
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;
+use crate::simd::vector_i32::{I32Simd, I32x4x2};
 
 pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Differences,

@@ -132,7 +132,7 @@ pub(crate) trait F32Simd: Copy {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(floats::F32Simd, [F32x16, F32x8, F32x4], $kernel, $scalar)
+        $crate::simd::forms_of!(vector_f32::F32Simd, [F32x16, F32x8, F32x4], $kernel, $scalar)
     };
 }
 pub(crate) use forms;

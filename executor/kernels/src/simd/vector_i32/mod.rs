@@ -196,7 +196,7 @@ pub(crate) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {
 /// The forms of a kernel, best first, the plain one last.
 macro_rules! forms {
     ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(numbers::I32Simd, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
+        $crate::simd::forms_of!(vector_i32::I32Simd, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
     };
 }
 pub(crate) use forms;
