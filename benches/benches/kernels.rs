@@ -30,7 +30,7 @@ use nnburst_kernels::tensor::{In, Out};
 
 /// The instruction sets of this machine, best first.
 fn isas() -> impl Iterator<Item = Isa> {
-    Isa::ALL.into_iter().filter(|isa| isa.detected())
+    Isa::all()
 }
 
 /// Measures one size of a family on every instruction set; `work` is what a run does, in elements.
@@ -228,7 +228,7 @@ fn packing(c: &mut Criterion) {
     let mut panel = vec![0; rows * words];
     let mut group = c.benchmark_group("pack");
     group.throughput(Throughput::Elements(panel.len() as u64));
-    for form in pack::FORMS.iter().filter(|form| form.isa.detected()) {
+    for form in pack::VARIANTS.all() {
         group.bench_function(BenchmarkId::new(format!("{:?}", form.isa), panel.len()), |b| {
             // SAFETY: rows and panel are as long as stated, and the machine has the instructions.
             b.iter(|| unsafe {

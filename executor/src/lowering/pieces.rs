@@ -96,13 +96,14 @@ mod tests {
     #[test]
     fn little_work_stays_whole_and_much_is_cut() {
         let (whole, cut) = (false, true);
+        let vectors = Isa::best();
         for (what, form, operations, count, threads, expected) in [
-            ("a small step", Isa::Avx512, 100_000, 8, 2, (1, whole)),
-            ("a large one on one thread", Isa::Avx512, 100_000_000, 8, 1, (2, whole)),
-            ("one that is just worth it", Isa::Avx512, 1_000_000, 24, 2, (2, cut)),
-            ("a large one on two", Isa::Avx512, 30_000_000, 24, 2, (6, cut)),
-            ("a larger one on two", Isa::Avx512, 650_000_000, 56, 2, (14, cut)),
-            ("one band can't be shared", Isa::Avx512, 100_000_000, 1, 2, (1, whole)),
+            ("a small step", vectors, 100_000, 8, 2, (1, whole)),
+            ("a large one on one thread", vectors, 100_000_000, 8, 1, (2, whole)),
+            ("one that is just worth it", vectors, 1_000_000, 24, 2, (2, cut)),
+            ("a large one on two", vectors, 30_000_000, 24, 2, (6, cut)),
+            ("a larger one on two", vectors, 650_000_000, 56, 2, (14, cut)),
+            ("one band can't be shared", vectors, 100_000_000, 1, 2, (1, whole)),
             ("plain code is slow", Isa::Scalar, 5_000_000, 100, 1, (10, whole)),
             ("without an estimate", Isa::Scalar, 0, 9, 2, (1, whole)),
             ("without bands", Isa::Scalar, 0, 0, 2, (1, whole)),
@@ -113,7 +114,7 @@ mod tests {
         }
         let label = Label {
             kernel: "test",
-            form: Isa::Avx512,
+            form: Isa::best(),
             shape: Words::default(),
             operations: 300_000_000,
         };

@@ -156,7 +156,7 @@ impl Plan {
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let operands: usize = graphs.iter().map(|graph| graph.operands.len()).sum();
         let isa = match options.isa {
-            Some(isa) => isa.checked()?,
+            Some(isa) => isa,
             None => Isa::from_environment()?,
         };
         let precision = match model.relax_computation_float32_to_float16 && options.bf16 {

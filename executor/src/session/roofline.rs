@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use nnburst_kernels::kernels::roofline::{self, Probes};
-use nnburst_kernels::simd::{Form, Isa};
+use nnburst_kernels::simd::{Isa, Variant};
 use nnburst_kernels::tensor::AlignedBytes;
 
 use crate::lowering::Label;
@@ -52,7 +52,7 @@ impl Ceilings {
     /// Measures this core, which takes some tenths of a second; with instruction sets up to `most`.
     pub fn measure(most: Isa) -> Self {
         let probes: Vec<_> = roofline::probes(most).collect();
-        let peak = |form: &Form<Probes>| Peak {
+        let peak = |form: &Variant<Probes>| Peak {
             isa: form.isa,
             f32_gflops: rate(form.run.f32),
             i8_gops: rate(form.run.i8),

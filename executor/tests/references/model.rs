@@ -145,10 +145,7 @@ pub(crate) fn compute_all(
     elements: usize,
     check: impl Fn(&str, Vec<Value>),
 ) {
-    for isa in Isa::ALL {
-        if !isa.detected() {
-            continue;
-        }
+    for isa in Isa::all() {
         for (threads, constant) in [(1, true), (1, false), (2, true)] {
             let what = format!("{kind}, {isa:?}, {threads} threads, constants: {constant}");
             let way = Way { isa: Some(isa), threads };

@@ -4,7 +4,7 @@
 //! Elements go through blocks of our own: an operand that is written over may not be told from one
 //! that merely overlaps, which would keep the compiler from making vectors at all.
 
-use crate::simd::Isa;
+use crate::simd::{Isa, Neon};
 use crate::tensor::{Element, In, Out, poll};
 
 /// The loop to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
@@ -17,23 +17,21 @@ impl Isa {
     /// What a loop that is run for this instruction set is compiled for.
     pub fn of_loops(self) -> Self {
         match self {
-            Self::Avx512Vbmi => Self::Avx512,
-            // Plain code has it there.
-            _ if cfg!(target_arch = "aarch64") => Self::Neon,
-            isa => isa,
+            Self::Avx512Vbmi(isa) => Self::Avx512(isa.avx512()),
+            // On aarch64 plain code is compiled for Advanced SIMD.
+            isa => Neon::detect().map_or(isa, Self::Neon),
         }
     }
 
-    /// Runs a loop as compiled for this instruction set, if the machine has it.
+    /// Runs a loop as compiled for this instruction set.
     pub fn run(self, work: impl Loop) {
         match self {
-            // SAFETY: the machine has it.
+            // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 | Self::Avx512Vbmi if self.detected() => unsafe { avx512(work) },
-            // SAFETY: the machine has it.
+            Self::Avx512(_) | Self::Avx512Vbmi(_) => unsafe { avx512(work) },
+            // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 if self.detected() => unsafe { avx2(work) },
-            // On aarch64 plain code is compiled for Advanced SIMD anyway.
+            Self::Avx2(_) => unsafe { avx2(work) },
             _ => work.run(),
         }
     }
@@ -199,7 +197,7 @@ mod tests {
     #[test]
     fn pieces_of_any_length_arrive() {
         let bytes: Vec<u8> = (0..=255).cycle().take(3 * 300).collect();
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+        for isa in Isa::all() {
             for len in (0..=130).chain([255, 300]) {
                 let mut got = vec![0; 3 * 300];
                 let places = [(0, 600), (300, 0), (600, 300)];
@@ -216,7 +214,7 @@ mod tests {
     #[test]
     fn every_form_gives_the_same_in_place_too() {
         let numbers: Vec<i32> = (0..200).map(|i| i * i - 700).collect();
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.detected()) {
+        for isa in Isa::all() {
             for len in (0..=130).chain([200]) {
                 let want: Vec<i32> = numbers[..len].iter().map(|x| x * 3 + 1).collect();
                 let mut got = numbers[..len].to_vec();

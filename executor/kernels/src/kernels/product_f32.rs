@@ -60,7 +60,7 @@ impl Product {
         Some(Self::Many(Box::new(gemm)))
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
         match self {
             Self::Few { gemv, .. } => gemv.isa(),

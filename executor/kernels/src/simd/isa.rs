@@ -1,22 +1,108 @@
 //! Instruction sets: what there is, what the machine has, what the user wants.
 
-use once_cell::race::OnceBox;
+/// A type whose values prove that the machine has an instruction set.
+macro_rules! proof {
+    ($(#[$doc:meta])* $isa:ident, $arch:literal, $detected:ident!($($feature:tt),+)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $isa(());
 
-/// An instruction set that kernels are written for; later ones are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        impl $isa {
+            /// The proof, if the machine has the instruction set.
+            pub fn detect() -> Option<Self> {
+                #[cfg(target_arch = $arch)]
+                let detected = $(std::arch::$detected!($feature))&&+;
+                #[cfg(not(target_arch = $arch))]
+                let detected = false;
+                detected.then_some(Self(()))
+            }
+
+            /// # Safety
+            /// The machine has the instruction set.
+            #[cfg(target_arch = $arch)]
+            #[allow(dead_code, reason = "not all have kernels that pass a proof on")]
+            #[inline(always)]
+            pub(crate) const unsafe fn new_unchecked() -> Self {
+                Self(())
+            }
+        }
+    };
+}
+
+proof! {
+    /// aarch64 Advanced SIMD.
+    Neon, "aarch64", is_aarch64_feature_detected!("neon")
+}
+proof! {
+    /// aarch64 Advanced SIMD with dot products of bytes.
+    NeonDot, "aarch64", is_aarch64_feature_detected!("neon", "dotprod")
+}
+proof! {
+    /// x86-64 AVX2 with FMA.
+    Avx2, "x86_64", is_x86_feature_detected!("avx2", "fma")
+}
+proof! {
+    /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
+    Avx512, "x86_64",
+    is_x86_feature_detected!(
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx2", "fma"
+    )
+}
+proof! {
+    /// [`Avx512`] with VBMI: permutations of bytes.
+    Avx512Vbmi, "x86_64",
+    is_x86_feature_detected!(
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512vbmi", "avx2", "fma"
+    )
+}
+
+proof! {
+    /// [`Avx512`] with BF16: products of pairs of bf16.
+    Avx512Bf16, "x86_64",
+    is_x86_feature_detected!(
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16", "avx2", "fma"
+    )
+}
+
+impl Avx512Vbmi {
+    /// The part without VBMI.
+    pub fn avx512(self) -> Avx512 {
+        Avx512(())
+    }
+}
+
+impl Avx512Bf16 {
+    /// The part without BF16.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn avx512(self) -> Avx512 {
+        Avx512(())
+    }
+}
+
+impl NeonDot {
+    /// The part without dot products.
+    #[cfg(target_arch = "aarch64")]
+    pub(crate) fn neon(self) -> Neon {
+        Neon(())
+    }
+}
+
+/// An instruction set that kernels are written for; later ones are better. A value proves that the
+/// machine has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
     /// Plain Rust.
     Scalar,
     /// aarch64 Advanced SIMD.
-    Neon,
+    Neon(Neon),
     /// aarch64 Advanced SIMD with dot products of bytes.
-    NeonDot,
+    NeonDot(NeonDot),
     /// x86-64 AVX2 with FMA.
-    Avx2,
+    Avx2(Avx2),
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
-    Avx512,
+    Avx512(Avx512),
     /// The same with VBMI: permutations of bytes.
-    Avx512Vbmi,
+    Avx512Vbmi(Avx512Vbmi),
 }
 
 /// A setting that names an instruction set in vain.
@@ -26,78 +112,63 @@ pub enum IsaError {
     #[error("NNBURST_ISA is `{0}`; known are scalar, neon, neondot, avx2, avx512, avx512vbmi")]
     Unknown(String),
     /// The machine lacks it.
-    #[error("this machine has no {0:?}")]
-    Absent(Isa),
+    #[error("this machine has no {0}")]
+    Absent(String),
 }
 
 impl Isa {
-    /// All, best first.
-    pub const ALL: [Self; 6] =
-        [Self::Avx512Vbmi, Self::Avx512, Self::Avx2, Self::NeonDot, Self::Neon, Self::Scalar];
-
-    /// Returns whether this machine has it.
-    pub fn detected(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512vnni")
-                    && Self::Avx2.detected()
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vbmi => is_x86_feature_detected!("avx512vbmi") && Self::Avx512.detected(),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => {
-                std::arch::is_aarch64_feature_detected!("dotprod") && Self::Neon.detected()
-            }
-            _ => false,
-        }
+    /// Those that this machine has, best first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KNOWN.into_iter().filter_map(|(_, detect)| detect())
     }
 
     /// The best that this machine has.
     pub fn best() -> Self {
-        static BEST: OnceBox<Isa> = OnceBox::new();
-        let best = || Self::ALL.into_iter().find(|isa| isa.detected()).unwrap_or(Self::Scalar);
-        *BEST.get_or_init(|| Box::new(best()))
+        Self::all().next().unwrap_or(Self::Scalar)
     }
 
-    /// This one, if the machine has it.
+    /// The instruction set of a name as in settings, such as `avx2`.
     ///
     /// # Errors
-    /// It doesn't.
-    pub fn checked(self) -> Result<Self, IsaError> {
-        if self.detected() { Ok(self) } else { Err(IsaError::Absent(self)) }
+    /// The name is unknown or the machine lacks it.
+    pub fn named(name: &str) -> Result<Self, IsaError> {
+        let known = KNOWN.into_iter().find(|&(known, _)| known == name);
+        let (_, detect) = known.ok_or_else(|| IsaError::Unknown(name.to_owned()))?;
+        detect().ok_or_else(|| IsaError::Absent(name.to_owned()))
     }
 
-    /// What the setting `isa` names (`NNBURST_ISA`, or a line of the file of settings), or the best
-    /// of the machine where it isn't set.
+    /// The instruction set of the setting `isa` (`NNBURST_ISA`, or a line of the file of settings),
+    /// or the best of the machine where it isn't set.
     ///
     /// # Errors
     /// The name is unknown or the machine lacks it.
     pub fn from_environment() -> Result<Self, IsaError> {
         match nnburst_hal::setting("isa") {
-            Some(name) => Self::from_name(&name.to_string_lossy())?.checked(),
+            Some(name) => Self::named(&name.to_string_lossy()),
             None => Ok(Self::best()),
         }
     }
+}
 
-    fn from_name(name: &str) -> Result<Self, IsaError> {
-        Ok(match name {
-            "scalar" => Self::Scalar,
-            "neon" => Self::Neon,
-            "neondot" => Self::NeonDot,
-            "avx2" => Self::Avx2,
-            "avx512" => Self::Avx512,
-            "avx512vbmi" => Self::Avx512Vbmi,
-            other => return Err(IsaError::Unknown(other.to_owned())),
+/// All instruction sets, best first: the name in settings, and a value if the machine has it.
+const KNOWN: [(&str, fn() -> Option<Isa>); 6] = [
+    ("avx512vbmi", || Avx512Vbmi::detect().map(Isa::Avx512Vbmi)),
+    ("avx512", || Avx512::detect().map(Isa::Avx512)),
+    ("avx2", || Avx2::detect().map(Isa::Avx2)),
+    ("neondot", || NeonDot::detect().map(Isa::NeonDot)),
+    ("neon", || Neon::detect().map(Isa::Neon)),
+    ("scalar", || Some(Isa::Scalar)),
+];
+
+impl std::fmt::Debug for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "Scalar",
+            Self::Neon(_) => "Neon",
+            Self::NeonDot(_) => "NeonDot",
+            Self::Avx2(_) => "Avx2",
+            Self::Avx512(_) => "Avx512",
+            Self::Avx512Vbmi(_) => "Avx512Vbmi",
         })
     }
 }
@@ -108,10 +179,16 @@ mod tests {
 
     #[test]
     fn names_are_known_or_refused() {
-        assert_eq!(Isa::from_name("avx2"), Ok(Isa::Avx2));
-        assert_eq!(Isa::from_name("sse"), Err(IsaError::Unknown("sse".to_owned())));
-        assert!(Isa::best().detected() && Isa::Scalar.detected());
-        let absent = if cfg!(target_arch = "aarch64") { Isa::Avx2 } else { Isa::Neon };
-        assert_eq!(absent.checked(), Err(IsaError::Absent(absent)));
+        assert_eq!(Isa::named("scalar"), Ok(Isa::Scalar));
+        assert_eq!(Isa::named("sse"), Err(IsaError::Unknown("sse".to_owned())));
+        let absent = if cfg!(target_arch = "aarch64") { "avx2" } else { "neon" };
+        assert_eq!(Isa::named(absent), Err(IsaError::Absent(absent.to_owned())));
+    }
+
+    #[test]
+    fn the_best_comes_first_and_plain_code_last() {
+        let all: Vec<Isa> = Isa::all().collect();
+        assert_eq!((all.first(), all.last()), (Some(&Isa::best()), Some(&Isa::Scalar)));
+        assert!(all.is_sorted_by(|better, worse| better > worse));
     }
 }

@@ -1,9 +1,12 @@
-//! Vectors of the instruction sets: loops over them are written once.
+//! Vectors of the instruction sets: kernels over them are written once.
 //!
 //! ```text
-//!   isa          what instruction sets there are, and which the machine has
-//!   floats       vectors of f32
-//!   numbers      vectors of i32, and the 8-bit and 16-bit integers that they are loaded from
+//!   isa          instruction sets; values that prove that the machine has one
+//!   kernel       kernels written once, over the vectors of any instruction set
+//!   variants     tables of a kernel's variants, of which a plan takes the best
+//!   vector_f32   vectors of f32
+//!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
+//!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
 //! ```
 
@@ -28,51 +31,19 @@ macro_rules! unrolled {
     )*}};
 }
 
-/// The forms of a loop that is written once over a trait of vectors, best first, the plain one
-/// last: for the vectors of AVX-512, AVX2 and NEON that lie beside the trait.
-macro_rules! forms_of {
-    ($home:ident::$vectors:ident, [$avx512:ident, $avx2:ident, $neon:ident], $kernel:ty, $scalar:expr) => {{
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        use $crate::simd::$home::{self, $vectors as _};
-        use $crate::simd::{Form, Isa};
-        &[
-            #[cfg(target_arch = "x86_64")]
-            Form { isa: Isa::Avx512, run: $home::$avx512::run::<$kernel> },
-            #[cfg(target_arch = "x86_64")]
-            Form { isa: Isa::Avx2, run: $home::$avx2::run::<$kernel> },
-            #[cfg(target_arch = "aarch64")]
-            Form { isa: Isa::Neon, run: $home::$neon::run::<$kernel> },
-            Form { isa: Isa::Scalar, run: $scalar },
-        ]
-    }};
-}
-pub(crate) use forms_of;
-
-#[cfg(target_arch = "aarch64")]
-pub(crate) mod dot_neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod dot;
 mod isa;
+mod kernel;
 pub mod requantise;
+mod variants;
 pub(crate) mod vector_f32;
 pub(crate) mod vector_i32;
 
-pub use isa::{Isa, IsaError};
-
-/// A kernel for one instruction set.
-#[derive(Clone, Copy, Debug)]
-pub struct Form<T> {
-    /// The instruction set.
-    pub isa: Isa,
-    /// The kernel, or a table of its functions.
-    pub run: T,
-}
-
-/// The best form that is no better than `most`; tables are best first and end with the scalar form,
-/// which `Isa::Scalar` and everything else allows.
-pub(crate) fn best<T: Copy>(forms: &[Form<T>], most: Isa) -> Form<T> {
-    let allowed = |form: &&Form<T>| form.isa <= most && form.isa.detected();
-    // The table is never empty: its last row is the scalar form.
-    *forms.iter().find(allowed).unwrap_or(&forms[forms.len() - 1])
-}
+pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
+pub(crate) use kernel::{Kernel, Simd};
+pub(crate) use variants::{Row, rows, variants};
+pub use variants::{Variant, Variants};
 
 /// Asks for the line at an address, to be in L2 a little later. Nothing need be
 /// there.
@@ -86,10 +57,4 @@ pub(crate) fn fetch<T>(at: *const T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
-}
-
-/// Every form this machine has, for tests and benches.
-#[cfg(test)]
-pub(crate) fn detected<T: Copy>(forms: &[Form<T>]) -> impl Iterator<Item = Form<T>> {
-    forms.iter().copied().filter(|form| form.isa.detected())
 }

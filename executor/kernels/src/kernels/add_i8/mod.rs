@@ -5,7 +5,7 @@ mod vectors;
 
 use super::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling, offset};
-use crate::simd::{Form, Isa, best, vector_i32};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
 use crate::tensor::{In, Out};
 
@@ -75,7 +75,7 @@ impl Near {
 pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::Add, scalar::add);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar::add);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub const EXTRA_BITS: i32 = 20;
@@ -83,7 +83,7 @@ pub const EXTRA_BITS: i32 = 20;
 /// The sum of two tensors of one shape.
 #[derive(Debug)]
 pub struct Add {
-    form: Form<Run>,
+    variant: Variant<Run>,
     flip: u8,
     zero_points: [i32; 2],
     scalings: [Scaling; 2],
@@ -106,7 +106,7 @@ impl Add {
         let near = Near::new(bytes, multipliers, sum, zero_point + offset(range.0));
         Self {
             near,
-            form: best(FORMS, isa),
+            variant: VARIANTS.best(isa),
             flip: bytes[0].flip,
             zero_points: bytes.map(|bytes| bytes.zero_point),
             scalings: multipliers.map(|m| Scaling::new(&[m], 64, 0, i32::MIN, i32::MAX)),
@@ -114,9 +114,9 @@ impl Add {
         }
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Computes the output's elements.
@@ -137,7 +137,7 @@ impl Add {
             near: self.near,
         };
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&rows) };
+        unsafe { (self.variant.run)(&rows) };
         Ok(())
     }
 }

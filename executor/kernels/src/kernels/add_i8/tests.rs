@@ -1,4 +1,4 @@
-//! Every form against the formula, for every pair of bytes.
+//! Every variant against the formula, for every pair of bytes.
 
 use super::*;
 use crate::tensor::quant::{rdbpot, srdhm};
@@ -16,8 +16,8 @@ fn every_pair_of_bytes() {
             let x = (i32::from(byte ^ bytes.flip) - bytes.zero_point) << 20;
             rdbpot(srdhm(x, m.fraction), -m.shift)
         };
-        for form in crate::simd::detected(FORMS) {
-            let add = Add::new(form.isa, bytes, [first, second], sum, -3, (-100, 120));
+        for variant in VARIANTS.all() {
+            let add = Add::new(variant.isa, bytes, [first, second], sum, -3, (-100, 120));
             for len in (0..150).chain([a.len()]) {
                 let mut got = vec![99; len];
                 add.compute(In::of(&a), In::of(&b), Out::of(&mut got)).unwrap();
@@ -28,7 +28,7 @@ fn every_pair_of_bytes() {
                         i32::from(got.cast_signed()),
                         want,
                         "{:?} {} {}",
-                        form.isa,
+                        variant.isa,
                         a[at],
                         b[at]
                     );

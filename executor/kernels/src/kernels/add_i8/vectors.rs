@@ -2,27 +2,29 @@
 //! vector by vector.
 
 use super::{AddRows, EXTRA_BITS, Near};
-use crate::simd::vector_i32::{I32Kernel, I32Simd, lanes_of};
+use crate::simd::requantise::Requantise;
+use crate::simd::vector_i32::lanes_of;
+use crate::simd::{Kernel, Simd};
 
 pub(super) struct Add;
 
-impl I32Kernel for Add {
+impl Kernel for Add {
     type Work = AddRows;
 
     #[inline(always)]
-    unsafe fn run<V: I32Simd>(rows: &AddRows) {
+    unsafe fn run<S: Simd>(isa: S, rows: &AddRows) {
         // SAFETY: as the caller promises.
         unsafe {
             match rows.near {
-                Some(near) => Certain::<V>::new(rows, near).all(rows),
-                None => exact::<V>(rows, 0, rows.len),
+                Some(near) => Certain::<S::I32>::new(isa, rows, near).all(rows),
+                None => exact::<S::I32>(isa, rows, 0, rows.len),
             }
         }
     }
 }
 
 /// The constants of the approximate path.
-struct Certain<V: I32Simd> {
+struct Certain<V: Requantise> {
     a: V,
     b: V,
     offset: V,
@@ -33,24 +35,19 @@ struct Certain<V: I32Simd> {
     range: V::Narrow,
 }
 
-impl<V: I32Simd> Certain<V> {
-    /// # Safety
-    /// The machine has the instruction set.
+impl<V: Requantise> Certain<V> {
     #[inline(always)]
-    unsafe fn new(rows: &AddRows, near: Near) -> Self {
+    fn new(isa: V::Isa, rows: &AddRows, near: Near) -> Self {
         let step = 1 << near.bits;
-        // SAFETY: as the caller promises.
-        unsafe {
-            Self {
-                a: V::splat(near.a),
-                b: V::splat(near.b),
-                offset: V::splat(near.offset),
-                bits: V::splat(near.bits),
-                fraction: V::splat(step - 1),
-                margin: V::splat(near.margin),
-                within: V::splat(step - 2 * near.margin),
-                range: V::narrow(&rows.sum),
-            }
+        Self {
+            a: V::splat(isa, near.a),
+            b: V::splat(isa, near.b),
+            offset: V::splat(isa, near.offset),
+            bits: V::splat(isa, near.bits),
+            fraction: V::splat(isa, step - 1),
+            margin: V::splat(isa, near.margin),
+            within: V::splat(isa, step - 2 * near.margin),
+            range: V::narrow(isa, &rows.sum),
         }
     }
 
@@ -79,11 +76,13 @@ impl<V: I32Simd> Certain<V> {
     unsafe fn block(&self, rows: &AddRows, at: usize, count: usize) {
         // SAFETY: as the caller promises; none are read where there are none.
         unsafe {
-            let (mut values, mut furthest) = ([self.a; 4], V::splat(0));
+            let (mut values, mut furthest) = ([self.a; 4], self.a.filled(0));
             for (v, value) in values.iter_mut().enumerate() {
                 let (at, lanes) = (at + v * V::LANES, lanes_of(v, count, V::LANES));
-                let x = V::first_bytes(rows.a.wrapping_add(at), lanes, rows.flip).mul(self.a);
-                let y = V::first_bytes(rows.b.wrapping_add(at), lanes, rows.flip).mul(self.b);
+                let x = V::first_bytes(self.a.isa(), rows.a.wrapping_add(at), lanes, rows.flip)
+                    .mul(self.a);
+                let y = V::first_bytes(self.a.isa(), rows.b.wrapping_add(at), lanes, rows.flip)
+                    .mul(self.b);
                 let sum = x.add(y).add(self.offset);
                 // How far above the margin it is, as an unsigned number.
                 let above = sum.and(self.fraction).sub(self.margin);
@@ -91,7 +90,7 @@ impl<V: I32Simd> Certain<V> {
                 *value = sum.shift_right(self.bits);
             }
             if furthest.any_reaches_unsigned(self.within) {
-                V::run::<Exact>(&(*rows, at, at + count));
+                V::Isa::run::<Exact>(&(*rows, at, at + count));
             } else {
                 V::store_narrow(values, &self.range, rows.output.add(at), count);
             }
@@ -103,14 +102,14 @@ impl<V: I32Simd> Certain<V> {
 /// nearly always gone.
 struct Exact;
 
-impl I32Kernel for Exact {
+impl Kernel for Exact {
     /// The rows, and where the block begins and ends.
     type Work = (AddRows, usize, usize);
 
     #[inline(always)]
-    unsafe fn run<V: I32Simd>(&(ref rows, first, end): &(AddRows, usize, usize)) {
+    unsafe fn run<S: Simd>(isa: S, &(ref rows, first, end): &(AddRows, usize, usize)) {
         // SAFETY: as the caller promises.
-        unsafe { exact::<V>(rows, first, end) };
+        unsafe { exact::<S::I32>(isa, rows, first, end) };
     }
 }
 
@@ -119,36 +118,39 @@ impl I32Kernel for Exact {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: I32Simd>(rows: &AddRows, first: usize, end: usize) {
+unsafe fn exact<V: Requantise>(isa: V::Isa, rows: &AddRows, first: usize, end: usize) {
     let whole = first + (end - first) / V::LANES * V::LANES;
     // SAFETY: scalings are as wide as a vector; elements of the rows.
     unsafe {
         let scales = Scales {
-            operands: [0, 1].map(|which| V::multipliers(&rows.scalings[which], 0)),
-            zero_points: rows.zero_points.map(|zero_point| V::splat(zero_point)),
-            sum: V::multipliers(&rows.sum, 0),
+            operands: [0, 1].map(|which| V::multipliers(isa, &rows.scalings[which], 0)),
+            zero_points: rows.zero_points.map(|zero_point| V::splat(isa, zero_point)),
+            sum: V::multipliers(isa, &rows.sum, 0),
         };
         for at in (first..whole).step_by(V::LANES) {
-            let (x, y) = (V::bytes(rows.a.add(at), rows.flip), V::bytes(rows.b.add(at), rows.flip));
+            let (x, y) = (
+                V::bytes(isa, rows.a.add(at), rows.flip),
+                V::bytes(isa, rows.b.add(at), rows.flip),
+            );
             scales.sum(x, y).store_bytes(rows.output.add(at), V::LANES);
         }
         let rest = end - whole;
         if rest > 0 {
-            let x = V::first_bytes(rows.a.add(whole), rest, rows.flip);
-            let y = V::first_bytes(rows.b.add(whole), rest, rows.flip);
+            let x = V::first_bytes(isa, rows.a.add(whole), rest, rows.flip);
+            let y = V::first_bytes(isa, rows.b.add(whole), rest, rows.flip);
             scales.sum(x, y).store_bytes(rows.output.add(whole), rest);
         }
     }
 }
 
 /// The constants of the exact path.
-struct Scales<V: I32Simd> {
+struct Scales<V: Requantise> {
     operands: [V::Multipliers; 2],
     zero_points: [V; 2],
     sum: V::Multipliers,
 }
 
-impl<V: I32Simd> Scales<V> {
+impl<V: Requantise> Scales<V> {
     #[inline(always)]
     fn sum(&self, x: V, y: V) -> V {
         let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>().scaled(&self.operands[0]);

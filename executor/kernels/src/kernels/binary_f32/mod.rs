@@ -4,8 +4,8 @@ mod scalar;
 mod vectors;
 
 use self::vectors::Vectors;
-use crate::simd::vector_f32::{self, F32Simd};
-use crate::simd::{Form, Isa, best};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
 /// The function of two elements.
@@ -86,30 +86,30 @@ impl Each for Mul {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const fn forms(arithmetic: Arithmetic) -> &'static [Form<Run>] {
+const fn variants(arithmetic: Arithmetic) -> Variants<Run> {
     match arithmetic {
-        Arithmetic::Add => vector_f32::forms!(Vectors<Add>, scalar::rows::<Add>),
-        Arithmetic::Sub => vector_f32::forms!(Vectors<Sub>, scalar::rows::<Sub>),
-        Arithmetic::Mul => vector_f32::forms!(Vectors<Mul>, scalar::rows::<Mul>),
+        Arithmetic::Add => variants!(Vectors<Add>, scalar::rows::<Add>),
+        Arithmetic::Sub => variants!(Vectors<Sub>, scalar::rows::<Sub>),
+        Arithmetic::Mul => variants!(Vectors<Mul>, scalar::rows::<Mul>),
     }
 }
 
-/// An arithmetic in its best form, and what its results are clamped to.
+/// An arithmetic in its best variant, and what its results are clamped to.
 #[derive(Clone, Copy, Debug)]
 pub struct Binary {
-    form: Form<Run>,
+    variant: Variant<Run>,
     range: (f32, f32),
 }
 
 impl Binary {
     /// Takes the best variant up to `isa`; results are clamped to `range`.
     pub fn new(isa: Isa, arithmetic: Arithmetic, range: (f32, f32)) -> Self {
-        Self { form: best(forms(arithmetic), isa), range }
+        Self { variant: variants(arithmetic).best(isa), range }
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Computes the output's elements. An operand of one element is repeated.
@@ -132,7 +132,7 @@ impl Binary {
         let (low, high) = self.range;
         let (a, b, output) = (a.as_ptr(), b.as_ptr(), output.as_mut_ptr());
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&Rows { a, b, steps, output, len, low, high }) };
+        unsafe { (self.variant.run)(&Rows { a, b, steps, output, len, low, high }) };
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Every form against the arithmetic itself: one operation is rounded alike everywhere.
+//! Every variant against the arithmetic itself: one operation is rounded alike everywhere.
 
 use super::*;
 
@@ -13,14 +13,14 @@ fn every_form_gives_the_same_bits() {
     let b: Vec<f32> = (0..80).map(|at| number(at * 7 + 11)).collect();
     let all = (f32::NEG_INFINITY, f32::INFINITY);
     for arithmetic in [Arithmetic::Add, Arithmetic::Sub, Arithmetic::Mul] {
-        for form in crate::simd::detected(forms(arithmetic)) {
+        for variant in variants(arithmetic).all() {
             for (range, len) in (0..=67).flat_map(|len| [(all, len), ((0.0, 6.0), len)]) {
                 for (one_a, one_b) in [(false, false), (true, false), (false, true)] {
                     let (a, b) = (part(&a, one_a, len), part(&b, one_b, len));
                     let mut got = vec![99.0; len + 1];
                     let out = Out::of(&mut got[..len]);
-                    let binary = Binary::new(form.isa, arithmetic, range);
-                    assert_eq!(binary.isa(), form.isa);
+                    let binary = Binary::new(variant.isa, arithmetic, range);
+                    assert_eq!(binary.isa(), variant.isa);
                     binary.compute(In::of(a), In::of(b), out).unwrap();
                     for at in 0..len {
                         let (a, b) = (a[if one_a { 0 } else { at }], b[if one_b { 0 } else { at }]);
@@ -33,9 +33,9 @@ fn every_form_gives_the_same_bits() {
                         let same = want.to_bits() == got[at].to_bits()
                             || want.is_nan() && got[at].is_nan()
                             || want == got[at];
-                        assert!(same, "{arithmetic:?} {:?} {a} {b}: {}", form.isa, got[at]);
+                        assert!(same, "{arithmetic:?} {:?} {a} {b}: {}", variant.isa, got[at]);
                     }
-                    assert_eq!(got[len], 99.0, "{:?} wrote behind the end", form.isa);
+                    assert_eq!(got[len], 99.0, "{:?} wrote behind the end", variant.isa);
                 }
             }
         }

@@ -3,23 +3,24 @@
 use std::marker::PhantomData;
 
 use super::{Each, Rows};
-use crate::simd::vector_f32::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Kernel, Simd};
 
 /// Rows of an arithmetic.
 pub(super) struct Vectors<E>(PhantomData<E>);
 
-impl<E: Each> F32Kernel for Vectors<E> {
+impl<E: Each> Kernel for Vectors<E> {
     type Work = Rows;
 
     #[inline(always)]
-    unsafe fn run<V: F32Simd>(rows: &Rows) {
+    unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
         // SAFETY: as the caller promises; each arm differs in the steps from element to element
         // alone.
         unsafe {
             match rows.steps {
-                (0, _) => of_steps::<V, E, 0, 1>(rows),
-                (_, 0) => of_steps::<V, E, 1, 0>(rows),
-                _ => of_steps::<V, E, 1, 1>(rows),
+                (0, _) => of_steps::<S::F32, E, 0, 1>(isa, rows),
+                (_, 0) => of_steps::<S::F32, E, 1, 0>(isa, rows),
+                _ => of_steps::<S::F32, E, 1, 1>(isa, rows),
             }
         }
     }
@@ -28,19 +29,19 @@ impl<E: Each> F32Kernel for Vectors<E> {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(rows: &Rows) {
+unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(isa: V::Isa, rows: &Rows) {
     let whole = rows.len / V::LANES * V::LANES;
     // SAFETY: whole vectors are within the rows, and of the last one the elements that are left.
     unsafe {
-        let (low, high) = (V::splat(rows.low), V::splat(rows.high));
+        let (low, high) = (V::splat(isa, rows.low), V::splat(isa, rows.high));
         for at in (0..whole).step_by(V::LANES) {
-            let (a, b) = (load::<V, A>(rows.a, at), load::<V, B>(rows.b, at));
+            let (a, b) = (load::<V, A>(isa, rows.a, at), load::<V, B>(isa, rows.b, at));
             E::vector(a, b).clamp(low, high).store(rows.output.add(at));
         }
         let rest = rows.len - whole;
         if rest > 0 {
-            let a = load_first::<V, A>(rows.a, whole, rest);
-            let b = load_first::<V, B>(rows.b, whole, rest);
+            let a = load_first::<V, A>(isa, rows.a, whole, rest);
+            let b = load_first::<V, B>(isa, rows.b, whole, rest);
             E::vector(a, b).clamp(low, high).store_first(rows.output.add(whole), rest);
         }
     }
@@ -49,21 +50,28 @@ unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(rows: &R
 /// # Safety
 /// A vector is there, or one number where the step is 0.
 #[inline(always)]
-unsafe fn load<V: F32Simd, const STEP: usize>(from: *const f32, at: usize) -> V {
+unsafe fn load<V: F32Simd, const STEP: usize>(isa: V::Isa, from: *const f32, at: usize) -> V {
     // SAFETY: as the caller promises.
-    unsafe { if STEP == 0 { V::splat(from.read_unaligned()) } else { V::load(from.add(at)) } }
+    unsafe {
+        if STEP == 0 { V::splat(isa, from.read_unaligned()) } else { V::load(isa, from.add(at)) }
+    }
 }
 
 /// # Safety
 /// So many elements are there, or one number where the step is 0.
 #[inline(always)]
 unsafe fn load_first<V: F32Simd, const STEP: usize>(
+    isa: V::Isa,
     from: *const f32,
     at: usize,
     count: usize,
 ) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        if STEP == 0 { V::splat(from.read_unaligned()) } else { V::load_first(from.add(at), count) }
+        if STEP == 0 {
+            V::splat(isa, from.read_unaligned())
+        } else {
+            V::load_first(isa, from.add(at), count)
+        }
     }
 }

@@ -9,7 +9,7 @@ mod neon;
 mod scalar;
 
 use self::scalar::LookUp;
-use crate::simd::{Form, Isa, best};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
 /// # Safety
@@ -18,32 +18,29 @@ type Run = unsafe fn(&LookUp<'_>);
 
 /// Best first. AVX-512 without VBMI has no instruction that beats those of AVX2 by more than their
 /// width.
-const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512Vbmi, run: avx512::look_up },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::look_up },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::look_up },
-    Form { isa: Isa::Scalar, run: scalar::look_up },
-];
+const VARIANTS: Variants<Run> = variants! {
+    Avx512Vbmi: avx512::look_up,
+    Avx2: avx2::look_up,
+    Neon: neon::look_up,
+    Scalar: scalar::look_up,
+};
 
-/// A table in its best form.
+/// A table in its best variant.
 #[derive(Clone, Debug)]
 pub struct ByteTable {
-    form: Form<Run>,
+    variant: Variant<Run>,
     table: Box<[u8; 256]>,
 }
 
 impl ByteTable {
     /// `table` has the result for each byte.
     pub fn new(isa: Isa, table: [u8; 256]) -> Self {
-        Self { form: best(FORMS, isa), table: Box::new(table) }
+        Self { variant: VARIANTS.best(isa), table: Box::new(table) }
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Looks up each byte of the input, which may be written over.
@@ -55,7 +52,7 @@ impl ByteTable {
         crate::tensor::check_lengths(input.len(), len)?;
         let (input, output) = (input.as_ptr(), output.as_mut_ptr());
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&LookUp { table: &self.table, input, output, len }) };
+        unsafe { (self.variant.run)(&LookUp { table: &self.table, input, output, len }) };
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::lines::Convolution;
 use super::patches::Patches;
 use super::windows::each_region;
-use crate::simd::{Form, Isa, best, fetch, vector_f32};
+use crate::simd::{Isa, Variant, Variants, fetch, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
@@ -50,7 +50,7 @@ pub struct Pixels {
 pub type Run = unsafe fn(&Pixels);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = vector_f32::forms!(vectors::Windows, scalar::pixels);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Windows, scalar::pixels);
 
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;
@@ -72,7 +72,7 @@ const REGION_NS: usize = 500_000;
 /// A depthwise convolution with one filter per channel, packed.
 #[derive(Debug)]
 pub struct Depthwise {
-    form: Form<Run>,
+    variant: Variant<Run>,
     patches: Patches,
     padded: usize,
     /// The bias, then a line per tap.
@@ -135,12 +135,20 @@ impl Depthwise {
             let (_bias, taps) = packed.typed::<f32>().split_at(padded);
             Sliced::new(patches, taps.iter().all(|weight| weight.is_finite()))
         });
-        Some(Self { form: best(FORMS, isa), patches, padded, weights: packed, low, high, sliced })
+        Some(Self {
+            variant: VARIANTS.best(isa),
+            patches,
+            padded,
+            weights: packed,
+            low,
+            high,
+            sliced,
+        })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Computes some channels of some lines.
@@ -180,13 +188,13 @@ impl Depthwise {
                 low: self.low,
                 high: self.high,
             };
-            let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 8 };
+            let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 8 };
             let taps = region.lines.len() * region.columns.len() + 1;
             let pixel_ns = channels * taps / per_ns + 1;
             if pixel_ns * region.width * region.height <= REGION_NS {
                 if poll::work(pixel_ns * region.width * region.height).is_ok() {
                     // SAFETY: regions keep to the image; `best` chose what the machine has.
-                    unsafe { (self.form.run)(&pixels) };
+                    unsafe { (self.variant.run)(&pixels) };
                 }
                 return;
             }
@@ -207,7 +215,7 @@ impl Depthwise {
                         ..pixels
                     };
                     // SAFETY: as above, for some pixels of a line.
-                    unsafe { (self.form.run)(&part) };
+                    unsafe { (self.variant.run)(&part) };
                 }
             }
         });

@@ -1,4 +1,4 @@
-//! Every form against a convolution written out.
+//! Every variant against a convolution written out.
 
 use super::*;
 use crate::kernels::patches::tests::cases;
@@ -15,9 +15,9 @@ fn every_form_gives_the_convolution() {
             let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
             let bias: Vec<f32> = (0..channels).map(|i| number(i + 9)).collect();
             let mut row = vec![0.0; patches.depth()];
-            for form in crate::simd::detected(FORMS) {
+            for variant in VARIANTS.all() {
                 let range = (-0.8, 1.5);
-                let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+                let conv = Depthwise::new(variant.isa, patches, &weights, &bias, range).unwrap();
                 let mut got = vec![99.0; (patches.rows() + 1) * channels];
                 let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
                 assert_eq!(scratch.is_empty(), channels != CLASHING || patches.batches != 1);
@@ -39,7 +39,7 @@ fn every_form_gives_the_convolution() {
                     assert!(
                         (y - want).abs() < 1e-5,
                         "{:?} {patches:?} at {at}: {y} for {want}",
-                        form.isa
+                        variant.isa
                     );
                 }
                 assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99.0));
@@ -55,15 +55,16 @@ fn weights_beyond_the_image_count_nothing() {
         let (image, bias) = (vec![1.0; patches.elements()], vec![0.0; channels]);
         let mut weights = vec![1.0; patches.depth()];
         weights[..channels].fill(f32::INFINITY);
-        for form in crate::simd::detected(FORMS) {
-            let conv = Depthwise::new(form.isa, patches, &weights, &bias, super::super::NO_CLAMP);
+        for variant in VARIANTS.all() {
+            let conv =
+                Depthwise::new(variant.isa, patches, &weights, &bias, super::super::NO_CLAMP);
             let conv = conv.unwrap();
             let mut got = vec![0.0; patches.rows() * channels];
             let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
             let lines = 0..patches.lines();
             conv.compute(In::of(&image), Out::of(&mut got), lines, &mut scratch).unwrap();
             assert!(patches.top > 0 && patches.left > 0);
-            assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", form.isa, got[0]);
+            assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", variant.isa, got[0]);
             let middle = (patches.out_width + 1) * channels;
             assert_eq!(got[middle], f32::INFINITY);
         }
@@ -81,9 +82,9 @@ fn far_borders_and_far_taps_take_no_memory() {
     for patches in [border, Patches { out_width: 1, out_height: 1, ..taps }] {
         let (weights, bias) = (vec![2.0; patches.depth()], vec![0.5; CLASHING]);
         let pixels: Vec<f32> = (0..patches.elements()).map(|at| at as f32).collect();
-        for form in crate::simd::detected(FORMS) {
+        for variant in VARIANTS.all() {
             let range = super::super::NO_CLAMP;
-            let conv = Depthwise::new(form.isa, patches, &weights, &bias, range).unwrap();
+            let conv = Depthwise::new(variant.isa, patches, &weights, &bias, range).unwrap();
             assert!(conv.scratch_bytes() <= 4 * SLICE * 4, "{}", conv.scratch_bytes());
             let mut got = vec![0.0; patches.rows() * CLASHING];
             let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
@@ -93,7 +94,7 @@ fn far_borders_and_far_taps_take_no_memory() {
             for (at, got) in got.iter().enumerate() {
                 let met = at / CLASHING == patches.rows() / 2;
                 let want = if met { 2.0 * pixels[at % CLASHING] + 0.5 } else { 0.5 };
-                assert_eq!(*got, want, "{:?} {at}", form.isa);
+                assert_eq!(*got, want, "{:?} {at}", variant.isa);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A vector of channels at a time.
 
 use super::Pixels;
-use crate::simd::vector_f32::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Kernel, Simd};
 
 /// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
 /// share is loaded once.
@@ -9,21 +10,21 @@ const TOGETHER: usize = 4;
 
 pub(super) struct Windows;
 
-impl F32Kernel for Windows {
+impl Kernel for Windows {
     type Work = Pixels;
 
     #[inline(always)]
-    unsafe fn run<V: F32Simd>(p: &Pixels) {
+    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
         // A copy, which the compiler knows that no store changes.
         let p = &{ *p };
         // SAFETY: as the caller promises.
         unsafe {
             match (p.columns, p.step) {
-                (3, step) if step == p.tap_column => slide::<V, 3, 1>(p),
-                (3, step) if step == 2 * p.tap_column => slide::<V, 3, 2>(p),
-                (5, step) if step == p.tap_column => slide::<V, 5, 1>(p),
-                (5, step) if step == 2 * p.tap_column => slide::<V, 5, 2>(p),
-                _ => any::<V>(p),
+                (3, step) if step == p.tap_column => slide::<S::F32, 3, 1>(isa, p),
+                (3, step) if step == 2 * p.tap_column => slide::<S::F32, 3, 2>(isa, p),
+                (5, step) if step == p.tap_column => slide::<S::F32, 5, 1>(isa, p),
+                (5, step) if step == 2 * p.tap_column => slide::<S::F32, 5, 2>(isa, p),
+                _ => any::<S::F32>(isa, p),
             }
         }
     }
@@ -60,14 +61,14 @@ fn lines<V: F32Simd>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(p: &Pixels) {
+unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(isa: V::Isa, p: &Pixels) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
-                slide_line::<V, COLUMNS, STRIDE, true>(p, line);
+                slide_line::<V, COLUMNS, STRIDE, true>(isa, p, line);
             } else {
-                slide_line::<V, COLUMNS, STRIDE, false>(p, line);
+                slide_line::<V, COLUMNS, STRIDE, false>(isa, p, line);
             }
         }
     }
@@ -77,6 +78,7 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(p: &Pixel
 /// As for the pixels.
 #[inline(always)]
 unsafe fn slide_line<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+    isa: V::Isa,
     p: &Pixels,
     line: Line,
 ) {
@@ -84,12 +86,12 @@ unsafe fn slide_line<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, cons
     // SAFETY: as the caller promises; a part of the pixels each time.
     unsafe {
         for pixel in (0..whole).step_by(TOGETHER) {
-            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(p, line, pixel);
+            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(isa, p, line, pixel);
         }
         match p.count - whole {
-            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(p, line, whole),
-            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(p, line, whole),
-            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(p, line, whole),
+            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
+            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
+            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
             _ => {}
         }
     }
@@ -107,6 +109,7 @@ unsafe fn windows<
     const STRIDE: usize,
     const WHOLE: bool,
 >(
+    isa: V::Isa,
     p: &Pixels,
     place: Line,
     pixel: usize,
@@ -114,17 +117,17 @@ unsafe fn windows<
     let channel = place.channel;
     // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
     unsafe {
-        let mut sums = [V::load(p.bias.add(channel)); COUNT];
+        let mut sums = [V::load(isa, p.bias.add(channel)); COUNT];
         let first = place.input.add(pixel * p.step);
         for line in 0..p.lines {
-            let mut weights = [V::splat(0.0); COLUMNS];
+            let mut weights = [V::splat(isa, 0.0); COLUMNS];
             for (tap, weight) in weights.iter_mut().enumerate() {
                 let at = line * p.weight_line + tap * p.weight_column + channel;
-                *weight = V::load(p.weights.add(at));
+                *weight = V::load(isa, p.weights.add(at));
             }
             let first = first.add(line * p.tap_line);
             for column in 0..(COUNT - 1) * STRIDE + COLUMNS {
-                let x: V = load::<V, WHOLE>(p, channel, first.add(column * p.tap_column));
+                let x: V = load::<V, WHOLE>(isa, p, channel, first.add(column * p.tap_column));
                 for (at, sum) in sums.iter_mut().enumerate() {
                     if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
                         *sum = x.mul_add(weights[column - at * STRIDE], *sum);
@@ -133,7 +136,7 @@ unsafe fn windows<
             }
         }
         for (at, &sum) in sums.iter().enumerate() {
-            store::<V, WHOLE>(p, place, pixel + at, sum);
+            store::<V, WHOLE>(isa, p, place, pixel + at, sum);
         }
     }
 }
@@ -143,14 +146,14 @@ unsafe fn windows<
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any<V: F32Simd>(p: &Pixels) {
+unsafe fn any<V: F32Simd>(isa: V::Isa, p: &Pixels) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
-                any_line::<V, true>(p, line);
+                any_line::<V, true>(isa, p, line);
             } else {
-                any_line::<V, false>(p, line);
+                any_line::<V, false>(isa, p, line);
             }
         }
     }
@@ -159,21 +162,21 @@ unsafe fn any<V: F32Simd>(p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any_line<V: F32Simd, const WHOLE: bool>(p: &Pixels, place: Line) {
+unsafe fn any_line<V: F32Simd, const WHOLE: bool>(isa: V::Isa, p: &Pixels, place: Line) {
     let channel = place.channel;
     // SAFETY: as for `windows`.
     unsafe {
         for pixel in 0..p.count {
-            let mut sum = V::load(p.bias.add(channel));
+            let mut sum = V::load(isa, p.bias.add(channel));
             for line in 0..p.lines {
                 let taps = place.input.add(pixel * p.step + line * p.tap_line);
                 let weights = p.weights.add(line * p.weight_line + channel);
                 for column in 0..p.columns {
-                    let x: V = load::<V, WHOLE>(p, channel, taps.add(column * p.tap_column));
-                    sum = x.mul_add(V::load(weights.add(column * p.weight_column)), sum);
+                    let x: V = load::<V, WHOLE>(isa, p, channel, taps.add(column * p.tap_column));
+                    sum = x.mul_add(V::load(isa, weights.add(column * p.weight_column)), sum);
                 }
             }
-            store::<V, WHOLE>(p, place, pixel, sum);
+            store::<V, WHOLE>(isa, p, place, pixel, sum);
         }
     }
 }
@@ -181,18 +184,31 @@ unsafe fn any_line<V: F32Simd, const WHOLE: bool>(p: &Pixels, place: Line) {
 /// # Safety
 /// The channels are readable.
 #[inline(always)]
-unsafe fn load<V: F32Simd, const WHOLE: bool>(p: &Pixels, channel: usize, from: *const f32) -> V {
+unsafe fn load<V: F32Simd, const WHOLE: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+    from: *const f32,
+) -> V {
     // SAFETY: as the caller promises.
-    unsafe { if WHOLE { V::load(from) } else { V::load_first(from, p.channels - channel) } }
+    unsafe {
+        if WHOLE { V::load(isa, from) } else { V::load_first(isa, from, p.channels - channel) }
+    }
 }
 
 /// # Safety
 /// The pixel's channels are writable.
 #[inline(always)]
-unsafe fn store<V: F32Simd, const WHOLE: bool>(p: &Pixels, line: Line, pixel: usize, sum: V) {
+unsafe fn store<V: F32Simd, const WHOLE: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    line: Line,
+    pixel: usize,
+    sum: V,
+) {
     // SAFETY: as the caller promises.
     unsafe {
-        let y = sum.clamp(V::splat(p.low), V::splat(p.high));
+        let y = sum.clamp(V::splat(isa, p.low), V::splat(isa, p.high));
         let to = line.output.add(pixel * p.output_step);
         if WHOLE {
             y.store(to);

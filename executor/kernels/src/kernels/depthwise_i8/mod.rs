@@ -16,12 +16,9 @@ use super::gemm_i8::{Bytes, Weights};
 use super::patches::Patches;
 use super::windows::each_run;
 use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::vector_i32::I32Simd;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::vector_i32::I32x4x2;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::vector_i32::{I32x8, I32x16};
-use crate::simd::{Form, Isa, best};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::simd::{self, Simd};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::{Pitched, Rows};
@@ -52,9 +49,9 @@ pub struct Pixels {
     scaling: Channels,
 }
 
-/// A form's ways.
+/// A variant's ways.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct DepthwiseKernel {
     /// # Safety
     /// All that the pixels' windows cover is readable, their outputs are writable, weights and bias
     /// padded to [`PADDING`] channels; the machine has the instruction set.
@@ -63,22 +60,18 @@ pub struct Kernel {
 }
 
 /// Best first.
-pub const FORMS: &[Form<Kernel>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512Vbmi, run: Kernel::of::<I32x16>(strips::avx512::VBMI) },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: Kernel::of::<I32x16>(strips::avx512::KERNEL) },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: Kernel::of::<I32x8>(strips::avx2::KERNEL) },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: Kernel::of::<I32x4x2>(strips::neon::KERNEL) },
-    Form { isa: Isa::Scalar, run: Kernel { pixels: scalar::pixels, strips: None } },
-];
+pub const VARIANTS: Variants<DepthwiseKernel> = variants! {
+    Avx512Vbmi: DepthwiseKernel::of::<simd::Avx512>(strips::avx512::VBMI),
+    Avx512: DepthwiseKernel::of::<simd::Avx512>(strips::avx512::KERNEL),
+    Avx2: DepthwiseKernel::of::<simd::Avx2>(strips::avx2::KERNEL),
+    Neon: DepthwiseKernel::of::<simd::Neon>(strips::neon::KERNEL),
+    Scalar: DepthwiseKernel { pixels: scalar::pixels, strips: None },
+};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-impl Kernel {
-    const fn of<V: I32Simd>(strips: strips::StripKernel) -> Self {
-        Self { pixels: V::run::<pixels::Windows>, strips: Some(strips) }
+impl DepthwiseKernel {
+    const fn of<S: Simd>(strips: strips::StripKernel) -> Self {
+        Self { pixels: S::run::<pixels::Windows>, strips: Some(strips) }
     }
 }
 
@@ -91,7 +84,7 @@ const RUN_NS: usize = 500_000;
 /// A depthwise convolution with one filter per channel, packed.
 #[derive(Debug)]
 pub struct Depthwise {
-    form: Form<Kernel>,
+    variant: Variant<DepthwiseKernel>,
     patches: Patches,
     way: Way,
 }
@@ -125,12 +118,12 @@ impl Depthwise {
         if channels == 0 || values.len() != patches.depth() || bias.len() != channels {
             return None;
         }
-        let form = best(FORMS, isa);
-        let strips = form.run.strips.and_then(|kernel| {
+        let variant = VARIANTS.best(isa);
+        let strips = variant.run.strips.and_then(|kernel| {
             strips::Strips::new(kernel, patches, bytes, weights, bias, &scaling)
         });
         if let Some(strips) = strips {
-            return Some(Self { form, patches, way: Way::Strips(Box::new(strips)) });
+            return Some(Self { variant, patches, way: Way::Strips(Box::new(strips)) });
         }
         let padded = channels.next_multiple_of(PADDING);
         let size = (values.len() / channels + 1) * padded * 4;
@@ -145,12 +138,12 @@ impl Depthwise {
                 }
             }
         })?;
-        Some(Self { form, patches, way: Way::Pixels { padded, weights, bytes, scaling } })
+        Some(Self { variant, patches, way: Way::Pixels { padded, weights, bytes, scaling } })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Bands that may be computed by themselves: lines of pixels, or all of them.
@@ -243,7 +236,7 @@ impl Depthwise {
                 count: run.count,
                 scaling: scaling.from(0),
             };
-            let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 4 };
+            let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 4 };
             let taps = run.lines.len() * run.columns.len() + 1;
             let pixel_ns = p.channels * taps / per_ns + 1;
             let most = (RUN_NS / pixel_ns).max(1);
@@ -259,7 +252,7 @@ impl Depthwise {
                     ..pixels
                 };
                 // SAFETY: runs keep to the image; `best` chose what the machine has.
-                unsafe { (self.form.run.pixels)(&part) };
+                unsafe { (self.variant.run.pixels)(&part) };
             }
         });
     }

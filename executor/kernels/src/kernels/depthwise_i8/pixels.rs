@@ -2,21 +2,22 @@
 
 use super::Pixels;
 use crate::simd::requantise::Quick;
-use crate::simd::vector_i32::{I32Kernel, I32Simd};
+use crate::simd::requantise::Requantise;
+use crate::simd::{Kernel, Simd};
 
 pub(super) struct Windows;
 
-impl I32Kernel for Windows {
+impl Kernel for Windows {
     type Work = Pixels;
 
     #[inline(always)]
-    unsafe fn run<V: I32Simd>(p: &Pixels) {
+    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
         // SAFETY: as the caller promises.
         unsafe {
             match p.scaling.quick {
-                Some(Quick { negative: true }) => quick::<V, true>(p),
-                Some(Quick { negative: false }) => quick::<V, false>(p),
-                None => general::<V>(p),
+                Some(Quick { negative: true }) => quick::<S::I32, true>(isa, p),
+                Some(Quick { negative: false }) => quick::<S::I32, false>(isa, p),
+                None => general::<S::I32>(isa, p),
             }
         }
     }
@@ -25,16 +26,16 @@ impl I32Kernel for Windows {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn quick<V: I32Simd, const NEGATIVE: bool>(p: &Pixels) {
+unsafe fn quick<V: Requantise, const NEGATIVE: bool>(isa: V::Isa, p: &Pixels) {
     let mut channel = 0;
     while channel < p.channels {
         // SAFETY: as the caller promises; a part of the channels each time.
         channel += unsafe {
             match (p.channels - channel) / V::LANES {
-                4.. => vectors::<V, NEGATIVE, 4>(p, channel, V::LANES),
-                2 | 3 => vectors::<V, NEGATIVE, 2>(p, channel, V::LANES),
-                1 => vectors::<V, NEGATIVE, 1>(p, channel, V::LANES),
-                _ => vectors::<V, NEGATIVE, 1>(p, channel, p.channels - channel),
+                4.. => vectors::<V, NEGATIVE, 4>(isa, p, channel, V::LANES),
+                2 | 3 => vectors::<V, NEGATIVE, 2>(isa, p, channel, V::LANES),
+                1 => vectors::<V, NEGATIVE, 1>(isa, p, channel, V::LANES),
+                _ => vectors::<V, NEGATIVE, 1>(isa, p, channel, p.channels - channel),
             }
         };
     }
@@ -46,7 +47,8 @@ unsafe fn quick<V: I32Simd, const NEGATIVE: bool>(p: &Pixels) {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn vectors<V: I32Simd, const NEGATIVE: bool, const VECTORS: usize>(
+unsafe fn vectors<V: Requantise, const NEGATIVE: bool, const VECTORS: usize>(
+    isa: V::Isa,
     p: &Pixels,
     channel: usize,
     lanes: usize,
@@ -56,14 +58,14 @@ unsafe fn vectors<V: I32Simd, const NEGATIVE: bool, const VECTORS: usize>(
     unsafe {
         let weights = |line: usize, column: usize, v: usize| {
             let tap = line * p.weight_line + column * p.weight_column;
-            V::load(p.weights.add(tap + channel + v * V::LANES))
+            V::load(isa, p.weights.add(tap + channel + v * V::LANES))
         };
         // Bytes are multiplied as they are: what the zero point takes off is the same for all
         // pixels.
-        let (zero_point, range) = (V::splat(-p.bytes.zero_point), V::narrow(&p.scaling));
+        let (zero_point, range) = (V::splat(isa, -p.bytes.zero_point), V::narrow(isa, &p.scaling));
         let mut start = [zero_point; VECTORS];
         unrolled!(4: v < VECTORS, {
-            start[v] = V::load(p.bias.add(channel + v * V::LANES));
+            start[v] = V::load(isa, p.bias.add(channel + v * V::LANES));
             for line in 0..p.lines {
                 for column in 0..p.columns {
                     start[v] = start[v].mul_add_16(zero_point, weights(line, column, v));
@@ -77,14 +79,14 @@ unsafe fn vectors<V: I32Simd, const NEGATIVE: bool, const VECTORS: usize>(
                 for column in 0..p.columns {
                     let tap = taps.add(column * p.tap_column);
                     unrolled!(4: v < VECTORS, {
-                        let x = V::first_bytes(tap.add(v * V::LANES), lanes, p.bytes.flip);
+                        let x = V::first_bytes(isa, tap.add(v * V::LANES), lanes, p.bytes.flip);
                         sums[v] = sums[v].mul_add_16(x, weights(line, column, v));
                     });
                 }
             }
             let mut values = [zero_point; 4];
             unrolled!(4: v < VECTORS, {
-                let by = V::quick(&p.scaling, channel + v * V::LANES);
+                let by = V::quick(isa, &p.scaling, channel + v * V::LANES);
                 values[v] = sums[v].rounded::<NEGATIVE>(&by);
             });
             let output = p.output.add(pixel * p.output_step + channel);
@@ -99,10 +101,10 @@ unsafe fn vectors<V: I32Simd, const NEGATIVE: bool, const VECTORS: usize>(
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn general<V: I32Simd>(p: &Pixels) {
+unsafe fn general<V: Requantise>(isa: V::Isa, p: &Pixels) {
     for channel in (0..p.channels).step_by(V::LANES) {
         // SAFETY: as the caller promises; a part of the channels each time.
-        unsafe { channels::<V>(p, channel, V::LANES.min(p.channels - channel)) };
+        unsafe { channels::<V>(isa, p, channel, V::LANES.min(p.channels - channel)) };
     }
 }
 
@@ -111,20 +113,21 @@ unsafe fn general<V: I32Simd>(p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn channels<V: I32Simd>(p: &Pixels, channel: usize, count: usize) {
+unsafe fn channels<V: Requantise>(isa: V::Isa, p: &Pixels, channel: usize, count: usize) {
     // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the
     // channels.
     unsafe {
-        let (by, zero_point) = (V::multipliers(&p.scaling, channel), V::splat(p.bytes.zero_point));
+        let (by, zero_point) =
+            (V::multipliers(isa, &p.scaling, channel), V::splat(isa, p.bytes.zero_point));
         for pixel in 0..p.count {
-            let mut sums = V::load(p.bias.add(channel));
+            let mut sums = V::load(isa, p.bias.add(channel));
             for line in 0..p.lines {
                 let taps = p.input.add(pixel * p.step + line * p.tap_line + channel);
                 let weights = p.weights.add(line * p.weight_line + channel);
                 for column in 0..p.columns {
                     let tap = taps.add(column * p.tap_column);
-                    let x = V::first_bytes(tap, count, p.bytes.flip).sub(zero_point);
-                    sums = sums.mul_add_16(x, V::load(weights.add(column * p.weight_column)));
+                    let x = V::first_bytes(isa, tap, count, p.bytes.flip).sub(zero_point);
+                    sums = sums.mul_add_16(x, V::load(isa, weights.add(column * p.weight_column)));
                 }
             }
             sums.stored(&by).store_bytes(p.output.add(pixel * p.output_step + channel), count);

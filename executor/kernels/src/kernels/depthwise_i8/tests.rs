@@ -1,4 +1,4 @@
-//! Every form against a convolution written out: bit by bit.
+//! Every variant against a convolution written out: bit by bit.
 
 use super::*;
 use crate::kernels::patches::tests::cases;
@@ -30,10 +30,10 @@ fn every_form_gives_the_convolution() {
             let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
             let zero = image.zero_point.to_le_bytes()[0] ^ image.flip;
             let mut row = vec![0; patches.depth()];
-            for form in crate::simd::detected(FORMS) {
+            for variant in VARIANTS.all() {
                 let scaling = Scaling::new(&multipliers, channels, 17, 3, 250);
                 let conv = Depthwise::new(
-                    form.isa,
+                    variant.isa,
                     patches,
                     image,
                     Weights { values: &ws, bytes: weights },
@@ -61,7 +61,7 @@ fn every_form_gives_the_convolution() {
                         sum + real(x, image) * real(w, weights)
                     });
                     let want = (multipliers[channel].apply(sum) + 17).clamp(3, 250);
-                    assert_eq!(i32::from(y), want, "{:?} {patches:?} at {at}", form.isa);
+                    assert_eq!(i32::from(y), want, "{:?} {patches:?} at {at}", variant.isa);
                 }
                 assert!(got[patches.rows() * channels..].iter().all(|&x| x == 99));
             }

@@ -9,7 +9,7 @@ mod scalar;
 mod vectors;
 
 use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::{Form, Isa, best, vector_i32};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
 
 /// Rows of `units` numbers for each gate, and a vector more.
@@ -30,7 +30,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::AddGates, scalar::add);
+const VARIANTS: Variants<Run> = variants!(vectors::AddGates, scalar::add);
 
 /// Gates of a cell at most.
 const MOST: usize = 4;
@@ -47,7 +47,7 @@ const FAR: i32 = 1 << 20;
 /// The gates of a cell.
 #[derive(Debug)]
 pub struct Gates {
-    form: Form<Run>,
+    variant: Variant<Run>,
     scalings: Vec<[Scaling; 2]>,
     units: usize,
 }
@@ -60,7 +60,7 @@ impl Gates {
             [scaling(first, RANGE), scaling(second, (-FAR, FAR))]
         };
         let scalings = multipliers.take(MOST).map(both).collect();
-        Self { form: best(FORMS, isa), scalings, units }
+        Self { variant: VARIANTS.best(isa), scalings, units }
     }
 
     /// The numbers of a row: those of all gates, and a vector whose end means nothing.
@@ -87,7 +87,7 @@ impl Gates {
             units: self.units,
         };
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&rows) };
+        unsafe { (self.variant.run)(&rows) };
         Ok(())
     }
 }
@@ -109,11 +109,11 @@ mod tests {
                 Multiplier { fraction: 1_518_500_250, shift },
                 Multiplier { fraction: (1 << 30) + 77, shift: shift / 2 },
             ];
-            for form in crate::simd::detected(FORMS) {
+            for variant in VARIANTS.all() {
                 for (gates, units) in [(4, 1), (3, 7), (4, 16), (4, 20), (1, 33), (4, 80)] {
                     // Two kinds in turn.
                     let kinds = |at: usize| [multipliers[at % 2], multipliers[(at + 1) % 2]];
-                    let cell = Gates::new(form.isa, units, (0..gates).map(kinds));
+                    let cell = Gates::new(variant.isa, units, (0..gates).map(kinds));
                     let a: Vec<i32> = (0..cell.row()).map(number).collect();
                     let b: Vec<i32> = (0..cell.row()).map(|at| number(at + 5)).collect();
                     let mut got = vec![0; cell.row()];
@@ -123,7 +123,7 @@ mod tests {
                         let sum = first.apply(a[at]).clamp(RANGE.0, RANGE.1);
                         let want = sum.saturating_add(second.apply(b[at]));
                         let want = want.clamp(RANGE.0, RANGE.1);
-                        assert_eq!(got, want, "{:?} {shift}: {} and {}", form.isa, a[at], b[at]);
+                        assert_eq!(got, want, "{:?} {shift}: {} and {}", variant.isa, a[at], b[at]);
                     }
                     assert!(got.iter().all(|got| (RANGE.0..=RANGE.1).contains(got)));
                 }

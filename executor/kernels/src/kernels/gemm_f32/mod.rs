@@ -35,21 +35,18 @@ use super::lines::Convolution;
 use super::patches::Patches;
 use super::windows::each_region;
 use super::{Precision, pack};
-use crate::simd::{Form, Isa, best};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 
 /// Best first.
-pub const FORMS: &[Form<Microkernel>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::KERNEL },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::KERNEL },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::KERNEL },
-    Form { isa: Isa::Scalar, run: scalar::KERNEL },
-];
+pub const VARIANTS: Variants<Microkernel> = variants! {
+    Avx512: avx512::KERNEL,
+    Avx2: avx2::KERNEL,
+    Neon: neon::KERNEL,
+    Scalar: scalar::KERNEL,
+};
 
 /// Bytes of rows that are worked on at a time: leaves room in an L2 of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
@@ -79,10 +76,10 @@ enum Source {
     Rounded(unsafe fn(*const f32, usize, *mut f32)),
 }
 
-/// Weights, packed for a form.
+/// Weights, packed for a variant.
 #[derive(Debug)]
 pub struct Gemm {
-    form: Form<Microkernel>,
+    variant: Variant<Microkernel>,
     patches: Patches,
     source: Source,
     columns: usize,
@@ -105,7 +102,7 @@ impl Gemm {
         bias: &[f32],
         (low, high): (f32, f32),
     ) -> Option<Self> {
-        let pack = best(pack::FORMS, isa);
+        let pack = pack::VARIANTS.best(isa);
         let (depth, columns) = (patches.depth(), bias.len());
         let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
         // A row by a panel is not cut.
@@ -114,35 +111,36 @@ impl Gemm {
         }
         let pairs =
             Bf16Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
-        let (form, source, weights) = if let Some(Form { isa, run: Bf16Pairs { kernel, round } }) =
-            pairs
-        {
-            let half = depth.div_ceil(2);
-            let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
-            let weights = Packed::new("gemm_bf16", bytes, |packed| {
-                let mut rounded = vec![0.0; half * columns];
-                for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
-                    // SAFETY: a row of floats, and half as many pairs; the machine has what
-                    // `Bf16Pairs::of` gives.
-                    unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
-                }
-                pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());
-            })?;
-            (Form { isa, run: kernel }, Source::Rounded(round), weights)
-        } else {
-            let form = best(FORMS, isa);
-            let bytes = form.run.packed_columns(columns) * (depth + 1) * 4;
-            let weights = Packed::new("gemm_f32", bytes, |packed| {
-                pack_panels(&form.run, pack, weights, bias, packed.typed_mut());
-            })?;
-            (form, Source::of(&patches), weights)
-        };
-        Some(Self { form, patches, source, columns, weights, low, high })
+        let (variant, source, weights) =
+            if let Some(Variant { isa, run: Bf16Pairs { kernel, round } }) = pairs {
+                let half = depth.div_ceil(2);
+                let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
+                let weights = Packed::new("gemm_bf16", bytes, |packed| {
+                    let mut rounded = vec![0.0; half * columns];
+                    for (from, to) in
+                        weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half))
+                    {
+                        // SAFETY: a row of floats, and half as many pairs; the machine has what
+                        // `Bf16Pairs::of` gives.
+                        unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
+                    }
+                    pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());
+                })?;
+                (Variant { isa, run: kernel }, Source::Rounded(round), weights)
+            } else {
+                let variant = VARIANTS.best(isa);
+                let bytes = variant.run.packed_columns(columns) * (depth + 1) * 4;
+                let weights = Packed::new("gemm_f32", bytes, |packed| {
+                    pack_panels(&variant.run, pack, weights, bias, packed.typed_mut());
+                })?;
+                (variant, Source::of(&patches), weights)
+            };
+        Some(Self { variant, patches, source, columns, weights, low, high })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Returns whether all weights and biases are numbers, as they are packed: a model from a cache
@@ -161,7 +159,7 @@ impl Gemm {
 
     /// Multiplications of a nanosecond, where they are slow.
     fn per_ns(&self) -> usize {
-        if self.form.isa == Isa::Scalar { 1 } else { 16 }
+        if self.variant.isa == Isa::Scalar { 1 } else { 16 }
     }
 
     /// Elements of a row as tiles take it.
@@ -175,7 +173,7 @@ impl Gemm {
     /// Rows that are worked on at a time.
     fn block_rows(&self) -> usize {
         let rows = self.patches.rows().max(1);
-        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.form.run.rows);
+        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.variant.run.rows);
         // As even as can be.
         rows.div_ceil(rows.div_ceil(most))
     }
@@ -263,10 +261,10 @@ impl Gemm {
         // fewer: a tile takes a millisecond or so at the most.
         let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
         let row_ns = (depth * panel.columns / self.per_ns()).max(1);
-        let count = whole.rows.div_ceil(self.form.run.rows.min(TILE_NS / row_ns).max(1));
+        let count = whole.rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1));
         // Tiles are reported together while they are small: a report for each would take a
         // hundredth of their time.
-        let reported = (REPORT_NS / (row_ns * self.form.run.rows)).max(1);
+        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
         let mut first = 0;
         for tile in 0..count {
             if tile % reported == 0 {
@@ -292,7 +290,7 @@ impl Gemm {
     }
 
     fn each_panel(&self, mut each: impl FnMut(&Panel)) {
-        let (depth, kernel) = (self.tile_depth(), &self.form.run);
+        let (depth, kernel) = (self.tile_depth(), &self.variant.run);
         let mut lines = self.weights.typed::<f32>().as_ptr();
         for first in (0..self.columns).step_by(kernel.columns()) {
             let columns = kernel.columns().min(self.columns - first);

@@ -64,7 +64,7 @@ impl<const COUNT: usize> Line for Vectors<COUNT> {
             // instruction set.
             unsafe {
                 // NaN stays: it compares false, where the instructions for minimum and maximum
-                // would keep its payload but not tell -0 from 0 as the other forms do.
+                // would keep its payload but not tell -0 from 0 as the other variants do.
                 let (low, high) = (vdupq_n_f32(tile.low), vdupq_n_f32(tile.high));
                 let y = vbslq_f32(vcltq_f32(sum, low), low, sum);
                 let y = vbslq_f32(vcgtq_f32(y, high), high, y);

@@ -1,7 +1,7 @@
 //! Elements that are two numbers of 16 bits each.
 
 use super::panels::Microkernel;
-use crate::simd::{Form, Isa};
+use crate::simd::{Avx512Bf16, Isa, Variant};
 
 /// Tiles whose elements are pairs of bf16, in the place of floats.
 #[derive(Clone, Copy, Debug)]
@@ -15,14 +15,16 @@ pub(super) struct Bf16Pairs {
 }
 
 impl Bf16Pairs {
-    /// Those of the best instruction set up to `isa`. There is no form in plain code: it would take
-    /// several times as long as floats, for less exact results.
-    pub(super) fn of(isa: Isa) -> Option<Form<Self>> {
-        #[cfg(target_arch = "x86_64")]
-        if isa >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16") {
-            return Some(Form { isa: Isa::Avx512, run: super::avx512_bf16::PAIRS });
+    /// Those of the best instruction set up to `isa`. There is no scalar variant: it would
+    /// take several times as long as floats, for less exact results.
+    pub(super) fn of(isa: Isa) -> Option<Variant<Self>> {
+        match (isa, Avx512Bf16::detect()?) {
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx512(_) | Isa::Avx512Vbmi(_), bf16) => {
+                let isa = Isa::Avx512(bf16.avx512());
+                Some(Variant { isa, run: super::avx512_bf16::PAIRS })
+            }
+            _ => None,
         }
-        let _ = isa;
-        None
     }
 }

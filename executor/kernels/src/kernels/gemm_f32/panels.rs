@@ -1,11 +1,11 @@
-//! Panels of weights: how wide a form's are, and how they are packed.
+//! Panels of weights: how wide a variant's are, and how they are packed.
 
 use super::tile::Tile;
 use crate::kernels::pack;
-use crate::simd::Form;
+use crate::simd::Variant;
 use crate::tensor::poll;
 
-/// A form's tiles.
+/// A variant's tiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Microkernel {
     /// Most rows of a tile.
@@ -56,7 +56,7 @@ pub(super) struct Panel {
 /// Panel by panel: the bias, then the weights, transposed.
 pub(super) fn pack_panels(
     kernel: &Microkernel,
-    pack: Form<pack::Run>,
+    pack: Variant<pack::Run>,
     weights: &[f32],
     bias: &[f32],
     mut out: &mut [f32],
@@ -81,5 +81,5 @@ pub(super) fn pack_panels(
     }
 }
 
-/// Columns of the widest panel of any form.
+/// Columns of the widest panel of any variant.
 const MAX_COLUMNS: usize = 32;

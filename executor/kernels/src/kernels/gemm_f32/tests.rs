@@ -1,4 +1,4 @@
-//! Every form against a product written out.
+//! Every variant against a product written out.
 
 use super::*;
 use crate::tensor::rows::check_apart;
@@ -17,10 +17,10 @@ fn every_form_gives_the_product() {
         (7, 1, &[9]),
     ] {
         for &depth in depths {
-            for form in crate::simd::detected(FORMS) {
+            for variant in VARIANTS.all() {
                 for precision in [Precision::Single, Precision::Bf16] {
-                    compare((form.isa, precision), rows, columns, depth, all);
-                    compare((form.isa, precision), rows, columns, depth, relu6);
+                    compare((variant.isa, precision), rows, columns, depth, all);
+                    compare((variant.isa, precision), rows, columns, depth, relu6);
                 }
             }
         }
@@ -29,15 +29,16 @@ fn every_form_gives_the_product() {
 
 #[test]
 fn nan_stays_nan_and_clamping_holds() {
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         let patches = Patches::matrix(1, 1);
-        let gemm = Gemm::new(form.isa, SINGLE, patches, &[1.0; 3], &[0.0, 10.0, -10.0], (0.0, 6.0))
-            .unwrap();
+        let gemm =
+            Gemm::new(variant.isa, SINGLE, patches, &[1.0; 3], &[0.0, 10.0, -10.0], (0.0, 6.0))
+                .unwrap();
         let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
         for (x, want) in [(1.0f32, [1.0, 6.0, 0.0]), (f32::NAN, [f32::NAN; 3])] {
             let mut out = [7.0f32; 3];
             gemm.compute(In::of(&[x]), Out::of(&mut out), 0..1, &mut scratch).unwrap();
-            assert_eq!(out.map(f32::to_bits), want.map(f32::to_bits), "{:?} of {x}", form.isa);
+            assert_eq!(out.map(f32::to_bits), want.map(f32::to_bits), "{:?} of {x}", variant.isa);
         }
     }
 }
@@ -52,10 +53,10 @@ fn every_form_gives_the_convolution() {
                 out_width: narrow.out_width + 18 / narrow.stride_w,
                 ..narrow
             };
-            for form in crate::simd::detected(FORMS) {
+            for variant in VARIANTS.all() {
                 for columns in [5, 24, 33] {
-                    convolve(form.isa, wide, columns);
-                    convolve(form.isa, narrow, columns);
+                    convolve(variant.isa, wide, columns);
+                    convolve(variant.isa, narrow, columns);
                 }
             }
         }
@@ -66,8 +67,8 @@ fn every_form_gives_the_convolution() {
 fn rows_that_clash_in_the_cache_are_copied() {
     assert!(matches!(Source::of(&Patches::matrix(49, CLASHING)), Source::Copied));
     assert!(matches!(Source::of(&Patches::matrix(49, 576)), Source::Matrix));
-    for form in crate::simd::detected(FORMS) {
-        convolve(form.isa, Patches::matrix(13, CLASHING), 9);
+    for variant in VARIANTS.all() {
+        convolve(variant.isa, Patches::matrix(13, CLASHING), 9);
     }
 }
 

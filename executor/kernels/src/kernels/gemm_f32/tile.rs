@@ -1,4 +1,4 @@
-//! What a form computes at a time, and how its rows are addressed.
+//! What a variant computes at a time, and how its rows are addressed.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::fetch;

@@ -1,20 +1,20 @@
-//! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte form would
+//! Tiles of 6 by 16 with `vpmaddwd` on 16-bit differences: exact, where the byte variant would
 //! saturate.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_add_epi32, _mm256_cvtepu8_epi16,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi16, _mm256_set1_epi32,
-    _mm256_storeu_si256, _mm256_sub_epi16, _mm256_sub_epi32,
+    _mm_loadu_si128, _mm_set1_epi8, _mm_xor_si128, _mm256_cvtepu8_epi16, _mm256_set1_epi16,
+    _mm256_storeu_si256, _mm256_sub_epi16,
 };
 
-use super::kernel::{Bytes, Encoding, Kernel, Run};
+use super::kernel::{Bytes, Encoding, Microkernel, Run};
 use super::scalar;
-use super::tile::{Sums, one, tiles};
+use super::tile::{Epilogue, multipliers, one, store, tiles};
+use crate::simd::Avx2;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::Lanes;
-use crate::simd::vector_i32::{I32Simd, I32x8};
+use crate::simd::vector_i32::I32x8;
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 2 * LANES,
     lanes: LANES,
     encoding: Encoding::Differences,
@@ -49,96 +49,35 @@ pub(crate) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mu
 #[target_feature(enable = "avx2")]
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { tiles::<__m256i, 2>(run) };
+    unsafe { tiles::<_, 2>(Avx2::new_unchecked(), run) };
 }
 
 #[target_feature(enable = "avx2")]
 unsafe fn single(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { one::<__m256i, 2>(run) };
+    unsafe { one::<_, 2>(Avx2::new_unchecked(), run) };
 }
 
-impl Sums for __m256i {
-    const LANES: usize = LANES;
+impl Epilogue for Avx2 {
     const SUMS_WINDOWS: bool = false;
 
-    /// Differences are signed in memory already.
-    type Flip = ();
-    type Word = Self;
-    type Weights = Self;
-    type Finish<const VECTORS: usize> = [Lanes; VECTORS];
+    type Constants<const VECTORS: usize> = [Lanes; VECTORS];
 
     #[inline(always)]
-    unsafe fn load(from: *const i32) -> Self {
+    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels) -> [Lanes; VECTORS] {
         // SAFETY: as the caller promises.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { _mm256_set1_epi32(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn flip(_: u8) {}
-
-    #[inline(always)]
-    unsafe fn word(from: *const u8, (): ()) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::splat(from.cast::<i32>().read_unaligned()) }
-    }
-
-    #[inline(always)]
-    unsafe fn weights(from: *const i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::load(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn same_weights(word: i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::splat(word) }
-    }
-
-    #[inline(always)]
-    fn with_products(self, word: Self, weights: Self) -> Self {
-        // SAFETY: sums are proof of the instruction set.
-        unsafe { _mm256_add_epi32(self, _mm256_madd_epi16(word, weights)) }
-    }
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        // SAFETY: sums are proof of the instruction set.
-        unsafe { _mm256_sub_epi32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> [Lanes; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let mut by = [I32x8::multipliers(scaling, 0); VECTORS];
-            unrolled!(2: v < VECTORS, { by[v] = I32x8::multipliers(scaling, v * LANES) });
-            by
-        }
+        unsafe { multipliers(self, scaling) }
     }
 
     #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        self,
         run: &Run,
         row: usize,
         by: &[Lanes; VECTORS],
-        sums: [[Self; VECTORS]; ROWS],
+        sums: [[I32x8; VECTORS]; ROWS],
     ) {
-        unrolled!(2: v < VECTORS, {
-            let columns = run.columns.saturating_sub(v * LANES).min(LANES);
-            // SAFETY: as the caller promises; what is stored keeps within the columns.
-            unsafe {
-                unrolled!(7: r < ROWS, {
-                    let at = run.output.add((row + r) * run.stride + v * LANES);
-                    I32x8(sums[r][v]).stored(&by[v]).store_bytes(at, columns);
-                });
-            }
-        });
+        // SAFETY: as the caller promises.
+        unsafe { store::<Self, ROWS, VECTORS>(run, row, by, sums) };
     }
 }

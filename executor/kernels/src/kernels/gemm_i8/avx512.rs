@@ -4,19 +4,20 @@
 use core::arch::x86_64::{
     __m512i, _mm_mask_storeu_epi8, _mm256_mask_storeu_epi8, _mm256_mask_storeu_epi32,
     _mm256_mullo_epi32, _mm256_set1_epi32, _mm512_add_epi64, _mm512_castsi512_si128,
-    _mm512_castsi512_si256, _mm512_cvtepi64_epi32, _mm512_dpbusd_epi32, _mm512_extracti32x4_epi32,
-    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
-    _mm512_maskz_loadu_epi8, _mm512_maskz_mov_epi8, _mm512_sad_epu8, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_sub_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_castsi512_si256, _mm512_cvtepi64_epi32, _mm512_extracti32x4_epi32,
+    _mm512_extracti64x4_epi64, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
+    _mm512_maskz_mov_epi8, _mm512_sad_epu8, _mm512_set1_epi8, _mm512_setzero_si512,
+    _mm512_shuffle_i64x2, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::kernel::{Bytes, Encoding, Few, Kernel, Run};
-use super::tile::{Sums, one, tiles};
+use super::kernel::{Bytes, Encoding, Few, Microkernel, Run};
+use super::tile::{Epilogue, one, tiles};
+use crate::simd::Avx512;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx512::{Narrow, rounded};
+use crate::simd::vector_i32::I32x16;
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 4 * LANES,
     lanes: LANES,
     encoding: Encoding::Bytes,
@@ -100,82 +101,31 @@ fn across(v: &[__m512i; SUMS]) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { tiles::<__m512i, 4>(run) };
+    unsafe { tiles::<_, 4>(Avx512::new_unchecked(), run) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn single(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { one::<__m512i, 4>(run) };
+    unsafe { one::<_, 4>(Avx512::new_unchecked(), run) };
 }
 
-impl Sums for __m512i {
-    const LANES: usize = LANES;
+impl Epilogue for Avx512 {
     const SUMS_WINDOWS: bool = true;
 
-    type Flip = Self;
-    type Word = Self;
-    type Weights = Self;
     /// Loaded for each tile: kept over the next one's products, it costs narrow panels 1 to 4 %.
-    type Finish<const VECTORS: usize> = ();
+    type Constants<const VECTORS: usize> = ();
 
     #[inline(always)]
-    unsafe fn load(from: *const i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { _mm512_set1_epi32(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn flip(flip: u8) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { _mm512_set1_epi8(flip.cast_signed()) }
-    }
-
-    #[inline(always)]
-    unsafe fn word(from: *const u8, flip: Self) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { _mm512_xor_si512(Self::splat(from.cast::<i32>().read_unaligned()), flip) }
-    }
-
-    #[inline(always)]
-    unsafe fn weights(from: *const i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::load(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn same_weights(word: i32) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::splat(word) }
-    }
-
-    #[inline(always)]
-    fn with_products(self, word: Self, weights: Self) -> Self {
-        // SAFETY: sums are proof of the instruction set.
-        unsafe { _mm512_dpbusd_epi32(self, word, weights) }
-    }
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        // SAFETY: sums are proof of the instruction set.
-        unsafe { _mm512_sub_epi32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn finish<const VECTORS: usize>(_: &Channels) {}
+    unsafe fn constants<const VECTORS: usize>(self, _: &Channels) {}
 
     #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        self,
         run: &Run,
         row: usize,
         (): &(),
-        sums: [[Self; VECTORS]; ROWS],
+        sums: [[I32x16; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
         unsafe {

@@ -33,9 +33,9 @@ pub(crate) struct Run {
     pub(super) scaling: Channels,
 }
 
-/// A form's panels and how it computes with them.
+/// A variant's panels and how it computes with them.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct Microkernel {
     /// Columns of the widest panel.
     pub(super) columns: usize,
     /// Panels are multiples of this wide.
@@ -130,7 +130,7 @@ impl Bytes {
     }
 }
 
-impl Kernel {
+impl Microkernel {
     /// Columns of the panel that holds `columns`, or of all panels.
     pub(super) const fn width(&self, columns: usize) -> usize {
         columns.next_multiple_of(self.lanes)

@@ -37,29 +37,25 @@ use std::ops::Range;
 use super::lines::Convolution;
 use super::patches::Patches;
 use crate::simd::requantise::Scaling;
-use crate::simd::{Form, Isa, best};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 use bands::Bands;
 pub(super) use kernel::Encoding;
-pub use kernel::{Bytes, Kernel, Weights};
+pub use kernel::{Bytes, Microkernel, Weights};
 use kernel::{Few, Run};
 use packing::Unpacked;
 use pairs::Pairs;
 
 /// Best first.
-pub const FORMS: &[Form<Kernel>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::KERNEL },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::KERNEL },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::KERNEL },
-    Form { isa: Isa::Scalar, run: scalar::KERNEL },
-];
+pub const VARIANTS: Variants<Microkernel> = variants! {
+    Avx512: avx512::KERNEL,
+    Avx2: avx2::KERNEL,
+    NeonDot: neon_dot::KERNEL,
+    Neon: neon::KERNEL,
+    Scalar: scalar::KERNEL,
+};
 
 /// Nanoseconds that a kernel takes at a time, about, where there is much to do.
 const RUN_NS: usize = 2_000_000;
@@ -67,10 +63,10 @@ const RUN_NS: usize = 2_000_000;
 /// Windows of more elements are for others to multiply, who stop within a window.
 const DEEPEST: usize = 1 << 21;
 
-/// Weights, packed for a form, and how windows lie.
+/// Weights, packed for a variant, and how windows lie.
 #[derive(Debug)]
 pub struct Gemm {
-    form: Form<Kernel>,
+    variant: Variant<Microkernel>,
     bands: Bands,
     columns: usize,
     image: Bytes,
@@ -94,47 +90,48 @@ impl Gemm {
         scaling: Scaling,
     ) -> Option<Self> {
         let Weights { values: weights, bytes: quantised } = weights;
-        let form = best(FORMS, isa);
+        let variant = VARIANTS.best(isa);
         let (depth, columns) = (patches.depth(), bias.len());
         let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
         // A window by a panel is not cut.
         if !fits || depth > DEEPEST {
             return None;
         }
-        let image = if form.run.signed { image.signed() } else { image };
+        let image = if variant.run.signed { image.signed() } else { image };
         let rows = Unpacked { weights, quantised, bias, image, depth };
-        if let Some(Pairs { patches, weights, bias }) = Pairs::new(&form.run, &patches, &rows) {
+        if let Some(Pairs { patches, weights, bias }) = Pairs::new(&variant.run, &patches, &rows) {
             let rows = Unpacked { weights: &weights, bias: &bias, depth: patches.depth(), ..rows };
             let scaling = scaling.rearranged(bias.len(), |lane| lane % columns);
-            return Self::packed(form, patches, &rows, scaling);
+            return Self::packed(variant, patches, &rows, scaling);
         }
-        Self::packed(form, patches, &rows, scaling)
+        Self::packed(variant, patches, &rows, scaling)
     }
 
     fn packed(
-        form: Form<Kernel>,
+        variant: Variant<Microkernel>,
         patches: Patches,
         rows: &Unpacked<'_>,
         scaling: Scaling,
     ) -> Option<Self> {
         let (image, columns) = (rows.image, rows.bias.len());
-        let bands = Bands::new(patches, form.run.encoding);
-        let size = form.run.width(columns) * (bands.words() + 1) * 4;
+        let bands = Bands::new(patches, variant.run.encoding);
+        let size = variant.run.width(columns) * (bands.words() + 1) * 4;
         let weights = Packed::new("gemm_i8 segments", size, |packed| {
-            packing::pack(&form.run, &bands, rows, packed.typed_mut());
+            packing::pack(&variant.run, &bands, rows, packed.typed_mut());
         })?;
-        let factor = match form.run.encoding {
+        let factor = match variant.run.encoding {
             Encoding::Bytes => rows.quantised.zero_point - 128,
             Encoding::Differences => 0,
         };
         let few = |few: &Few| bands.words() <= few.words && columns <= few.columns && factor != 0;
-        let factors = form.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
-        Some(Self { form, bands, columns, image, factor, factors, weights, scaling })
+        let factors =
+            variant.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
+        Some(Self { variant, bands, columns, image, factor, factors, weights, scaling })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Lines of one batch that fit the scratch memory.
@@ -149,7 +146,7 @@ impl Gemm {
         scratch: &mut [u32],
         lines: Range<usize>,
     ) {
-        let (kernel, bands) = (&self.form.run, &self.bands);
+        let (kernel, bands) = (&self.variant.run, &self.bands);
         let (corrections, copy) = scratch.split_at_mut(bands.rows_of_band());
         let corrections: &mut [i32] = bytemuck::cast_slice_mut(corrections);
         // SAFETY: the image as promised; the copy is as large as a band.
@@ -203,7 +200,8 @@ impl Gemm {
                     ..run
                 };
                 self.in_parts(run, columns, |run, _| {
-                    // SAFETY: panels as packed for this form, rows and columns within the output.
+                    // SAFETY: panels as packed for this variant, rows and columns within the
+                    // output.
                     unsafe { if run.rows == 1 { (kernel.single)(run) } else { (kernel.run)(run) } };
                 });
             }
@@ -217,7 +215,7 @@ impl Gemm {
     /// many columns; it gets the first of them, too.
     #[inline]
     fn in_parts(&self, run: Run, columns: usize, mut each: impl FnMut(&Run, usize)) {
-        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 16 };
         let row_ns = (self.bands.words() * 4 * columns / per_ns).max(1);
         let most = (RUN_NS / row_ns).max(1);
         if run.rows <= most {

@@ -2,19 +2,19 @@
 //! lines of weights.
 
 use core::arch::aarch64::{
-    int8x16_t, int32x4_t, uint8x16_t, vaddvq_s32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32,
-    veorq_u8, vld1q_s8, vld1q_s32, vld1q_u8, vreinterpretq_s8_s32, vreinterpretq_s8_u8,
-    vreinterpretq_u8_u32, vst1q_u8, vsubq_s32,
+    vaddvq_s32, vdupq_n_s8, vdupq_n_s32, vdupq_n_u8, veorq_u8, vld1q_u8, vreinterpretq_s8_u8,
+    vst1q_u8,
 };
 
-use super::kernel::{Bytes, Encoding, Kernel, Run};
-use super::neon::{multipliers, store};
-use super::tile::{Sums, one, tiles};
-use crate::simd::dot_neon::dot;
+use super::kernel::{Bytes, Encoding, Microkernel, Run};
+use super::tile::{Epilogue, multipliers, one, store, tiles};
+use crate::simd::NeonDot;
+use crate::simd::dot::dot;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::neon::Lanes;
+use crate::simd::vector_i32::I32x4x2;
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 2 * LANES,
     lanes: LANES,
     encoding: Encoding::Bytes,
@@ -70,95 +70,35 @@ unsafe fn sums(run: &Run, bytes: usize, factor: i32, sums: *mut i32) {
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { tiles::<Eight, 2>(run) };
+    unsafe { tiles::<_, 2>(NeonDot::new_unchecked(), run) };
 }
 
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn single(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { one::<Eight, 2>(run) };
+    unsafe { one::<_, 2>(NeonDot::new_unchecked(), run) };
 }
 
-/// Sums of eight columns.
-#[derive(Clone, Copy)]
-struct Eight([int32x4_t; 2]);
-
-impl Sums for Eight {
-    const LANES: usize = LANES;
+impl Epilogue for NeonDot {
     const SUMS_WINDOWS: bool = false;
 
-    type Flip = uint8x16_t;
-    type Word = int8x16_t;
-    type Weights = [int8x16_t; 2];
-    type Finish<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
+    type Constants<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
 
     #[inline(always)]
-    unsafe fn load(from: *const i32) -> Self {
+    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels) -> [[Lanes; 2]; VECTORS] {
         // SAFETY: as the caller promises.
-        Self(unsafe { [vld1q_s32(from), vld1q_s32(from.add(4))] })
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: i32) -> Self {
-        // SAFETY: as the caller promises.
-        Self([unsafe { vdupq_n_s32(x) }; 2])
-    }
-
-    #[inline(always)]
-    unsafe fn flip(flip: u8) -> uint8x16_t {
-        // SAFETY: as the caller promises.
-        unsafe { vdupq_n_u8(flip) }
-    }
-
-    #[inline(always)]
-    unsafe fn word(from: *const u8, flip: uint8x16_t) -> int8x16_t {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let word = vdupq_n_u32(from.cast::<u32>().read_unaligned());
-            vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(word), flip))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn weights(from: *const i32) -> [int8x16_t; 2] {
-        // SAFETY: as the caller promises.
-        unsafe { [vld1q_s8(from.cast()), vld1q_s8(from.add(4).cast())] }
-    }
-
-    #[inline(always)]
-    unsafe fn same_weights(word: i32) -> [int8x16_t; 2] {
-        // SAFETY: as the caller promises.
-        [unsafe { vreinterpretq_s8_s32(vdupq_n_s32(word)) }; 2]
-    }
-
-    #[inline(always)]
-    fn with_products(self, word: int8x16_t, [v, w]: [int8x16_t; 2]) -> Self {
-        let [low, high] = self.0;
-        // SAFETY: sums are proof of the instruction set.
-        Self(unsafe { [dot(low, v, word), dot(high, w, word)] })
-    }
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        let ([a, b], [c, d]) = (self.0, other.0);
-        // SAFETY: sums are proof of the instruction set.
-        Self(unsafe { [vsubq_s32(a, c), vsubq_s32(b, d)] })
-    }
-
-    #[inline(always)]
-    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> [[Lanes; 2]; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe { multipliers(scaling) }
+        unsafe { multipliers(self, scaling) }
     }
 
     #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        self,
         run: &Run,
         row: usize,
         by: &[[Lanes; 2]; VECTORS],
-        sums: [[Self; VECTORS]; ROWS],
+        sums: [[I32x4x2; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
-        unsafe { store::<ROWS, VECTORS>(run, row, by, |r, v| sums[r][v].0) };
+        unsafe { store::<Self, ROWS, VECTORS>(run, row, by, sums) };
     }
 }

@@ -1,7 +1,7 @@
 //! Weights into panels: a line of bias, then a line per word of a window, segment by segment.
 
 use super::bands::Bands;
-use super::kernel::{Bytes, Encoding, Kernel, difference};
+use super::kernel::{Bytes, Encoding, Microkernel, difference};
 use crate::tensor::poll;
 
 /// A row of weights and a bias per column.
@@ -14,7 +14,7 @@ pub(super) struct Unpacked<'a> {
 }
 
 /// Fills `packed`, which is zeroed.
-pub(super) fn pack(kernel: &Kernel, bands: &Bands, rows: &Unpacked<'_>, packed: &mut [i32]) {
+pub(super) fn pack(kernel: &Microkernel, bands: &Bands, rows: &Unpacked<'_>, packed: &mut [i32]) {
     let (words, mut packed) = (bands.words(), packed);
     for first in (0..rows.bias.len()).step_by(kernel.columns) {
         let width = kernel.width(kernel.columns.min(rows.bias.len() - first));

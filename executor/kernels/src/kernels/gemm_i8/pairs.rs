@@ -9,7 +9,7 @@
 //!
 //! The output is the same in memory. Weights that are added stand for 0, so sums are the same.
 
-use super::kernel::{Bytes, Kernel};
+use super::kernel::{Bytes, Microkernel};
 use super::packing::Unpacked;
 use crate::kernels::patches::Patches;
 
@@ -22,7 +22,11 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// `None` where windows don't come in pairs, or gain nothing as such.
-    pub(super) fn new(kernel: &Kernel, patches: &Patches, rows: &Unpacked<'_>) -> Option<Self> {
+    pub(super) fn new(
+        kernel: &Microkernel,
+        patches: &Patches,
+        rows: &Unpacked<'_>,
+    ) -> Option<Self> {
         let p = patches;
         let paired = Patches {
             filter_w: p.filter_w + p.stride_w,
@@ -50,7 +54,7 @@ impl Pairs {
 
 /// Steps of a window: a product per word and vector of columns, and about four more to bring that
 /// to bytes.
-fn cost(kernel: &Kernel, p: &Patches, columns: usize) -> usize {
+fn cost(kernel: &Microkernel, p: &Patches, columns: usize) -> usize {
     let words = p.filter_h * (p.filter_w * p.channels).div_ceil(kernel.encoding.per_word());
     columns.div_ceil(kernel.lanes) * (words + 4)
 }

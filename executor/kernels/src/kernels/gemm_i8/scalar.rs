@@ -1,8 +1,8 @@
 //! Plain Rust.
 
-use super::kernel::{Bytes, Encoding, Kernel, Run, difference};
+use super::kernel::{Bytes, Encoding, Microkernel, Run, difference};
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: Microkernel = Microkernel {
     columns: COLUMNS,
     lanes: COLUMNS,
     encoding: Encoding::Differences,

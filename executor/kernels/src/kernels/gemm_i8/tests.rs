@@ -1,4 +1,4 @@
-//! Every form against a product written out: bit by bit.
+//! Every variant against a product written out: bit by bit.
 
 use super::*;
 use crate::kernels::patches::tests::cases;
@@ -49,11 +49,11 @@ fn lines_may_be_computed_in_any_portions() {
     let patches = cases(5)[0];
     let (bias, weights) = ([7; 9], vec![3; patches.depth() * 9]);
     let image: Vec<u8> = (0..patches.elements()).map(|i| i.to_le_bytes()[0]).collect();
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         let scaling = Scaling::new(&[Multiplier::new(0.01)], 9, 17, 3, 250);
         let bytes = Bytes::new(0, 100);
         let gemm = Gemm::new(
-            form.isa,
+            variant.isa,
             patches,
             bytes,
             Weights { values: &weights, bytes },
@@ -71,8 +71,8 @@ fn lines_may_be_computed_in_any_portions() {
             }
             got
         };
-        assert_eq!(compute(1), compute(1000), "{:?}", form.isa);
-        assert_eq!(compute(3), compute(1000), "{:?}", form.isa);
+        assert_eq!(compute(1), compute(1000), "{:?}", variant.isa);
+        assert_eq!(compute(3), compute(1000), "{:?}", variant.isa);
     }
 }
 
@@ -97,10 +97,10 @@ fn compare(
     let zero = image.zero_point.to_le_bytes()[0] ^ image.flip;
     let mut window = vec![0; depth];
     let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         let scaling = Scaling::new(&multipliers, columns, 17, 3, 250);
         let gemm = Gemm::new(
-            form.isa,
+            variant.isa,
             patches,
             image,
             Weights { values: &ws, bytes: weights },
@@ -128,13 +128,13 @@ fn compare(
                     .fold(bias[column], |sum, (&x, &w)| sum + real(x, image) * real(w, weights));
                 let want = (multipliers[column].apply(sum) + 17).clamp(3, 250);
                 let got = i32::from(got[row * columns + column]);
-                assert_eq!(got, want, "{:?} {patches:?} at {row}, {column}", form.isa);
+                assert_eq!(got, want, "{:?} {patches:?} at {row}, {column}", variant.isa);
             }
         }
         assert!(
             got[rows * columns..].iter().all(|&x| x == 99),
             "{:?} wrote behind the end",
-            form.isa
+            variant.isa
         );
     }
 }

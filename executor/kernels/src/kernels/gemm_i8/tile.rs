@@ -1,89 +1,102 @@
 //! The loop of a tile: the same for every instruction set.
 
 use super::kernel::Run;
-use crate::simd::requantise::Channels;
+use crate::simd::dot::Dot;
+use crate::simd::requantise::{Channels, Requantise};
+use crate::simd::vector_i32::I32Simd;
 
-/// Sums of neighbouring columns of one window, in registers.
+/// From the accumulators of a tile to bytes.
 ///
-/// Whoever makes them vouches that the machine has the instruction set; what exists can be computed
-/// with. The methods are always inlined, into functions that state it.
-pub(super) trait Sums: Copy {
-    /// Columns.
-    const LANES: usize;
+/// The methods are always inlined, into functions that state the instruction set.
+pub(super) trait Epilogue: Dot {
     /// True if windows may be summed by the tile.
     const SUMS_WINDOWS: bool;
 
-    /// What unsigned bytes differ by from those in memory, in all lanes.
-    type Flip: Copy;
-    /// A word of a window, in all lanes.
-    type Word: Copy;
-    /// A word of weights for each column.
-    type Weights: Copy;
-    /// What brings sums of a panel's columns to bytes, as far as that is worth keeping from tile to
-    /// tile.
-    type Finish<const VECTORS: usize>: Copy;
+    /// The constants of a panel's columns, as far as they are worth keeping from tile to tile.
+    type Constants<const VECTORS: usize>: Copy;
 
     /// # Safety
-    /// There is one for each column; the machine has the instruction set.
-    unsafe fn load(from: *const i32) -> Self;
+    /// Scalings are padded to whole panels.
+    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels)
+    -> Self::Constants<VECTORS>;
 
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn splat(x: i32) -> Self;
-
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn flip(flip: u8) -> Self::Flip;
-
-    /// # Safety
-    /// Four bytes are readable; the machine has the instruction set.
-    unsafe fn word(from: *const u8, flip: Self::Flip) -> Self::Word;
-
-    /// # Safety
-    /// There is a word for each column; the machine has the instruction set.
-    unsafe fn weights(from: *const i32) -> Self::Weights;
-
-    /// The same word for every column.
+    /// Requantises accumulators and stores them, but for columns that the run doesn't have.
     ///
     /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn same_weights(word: i32) -> Self::Weights;
-
-    /// Adds the products of a word.
-    fn with_products(self, word: Self::Word, weights: Self::Weights) -> Self;
-
-    fn sub(self, other: Self) -> Self;
-
-    /// # Safety
-    /// Scalings are padded to whole panels; the machine has the instruction set.
-    unsafe fn finish<const VECTORS: usize>(scaling: &Channels) -> Self::Finish<VECTORS>;
-
-    /// Brings sums to bytes and stores them, but for columns that the run doesn't have.
-    ///
-    /// # Safety
-    /// As many rows from `row` on as there are sums are the run's, scalings are padded to whole
-    /// panels, and the machine has the instruction set.
+    /// As many rows from `row` on as there are accumulators are the run's, and scalings are padded
+    /// to whole panels.
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        self,
         run: &Run,
         row: usize,
-        finish: &Self::Finish<VECTORS>,
-        sums: [[Self; VECTORS]; ROWS],
+        constants: &Self::Constants<VECTORS>,
+        sums: [[Self::Sums; VECTORS]; ROWS],
     );
+}
+
+/// The multipliers of a panel's columns.
+pub(super) type Multipliers<D, const VECTORS: usize> =
+    [<<D as Dot>::Sums as Requantise>::Multipliers; VECTORS];
+
+/// As [`Epilogue::constants`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn multipliers<D: Dot, const VECTORS: usize>(
+    isa: D,
+    scaling: &Channels,
+) -> Multipliers<D, VECTORS> {
+    let isa = isa.vectors();
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
+        unrolled!(2: v < VECTORS, {
+            by[v] = D::Sums::multipliers(isa, scaling, v * D::Sums::LANES);
+        });
+        by
+    }
+}
+
+/// As [`Epilogue::store`], vector by vector.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn store<D: Dot, const ROWS: usize, const VECTORS: usize>(
+    run: &Run,
+    row: usize,
+    by: &Multipliers<D, VECTORS>,
+    sums: [[D::Sums; VECTORS]; ROWS],
+) {
+    let lanes = D::Sums::LANES;
+    unrolled!(2: v < VECTORS, {
+        let columns = run.columns.saturating_sub(v * lanes).min(lanes);
+        // SAFETY: as the caller promises; what is stored keeps within the columns.
+        unsafe {
+            unrolled!(7: r < ROWS, {
+                let at = run.output.add((row + r) * run.stride + v * lanes);
+                sums[r][v].stored(&by[v]).store_bytes(at, columns);
+            });
+        }
+    });
 }
 
 /// The tile of a single window, as wide as its panel is: at most `MOST` vectors.
 ///
 /// # Safety
-/// As for [`super::kernel::Kernel::run`], but there is one window.
+/// As for [`super::kernel::Microkernel::run`], but there is one window.
 #[inline(always)]
-pub(super) unsafe fn one<S: Sums, const MOST: usize>(run: &Run) {
+pub(super) unsafe fn one<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of the tile alone.
     unsafe {
-        match run.columns.div_ceil(S::LANES) {
-            4.. if MOST >= 4 => tile::<S, 1, 4, 4, false>(run, &S::finish(&run.scaling), 0),
-            3 if MOST >= 3 => tile::<S, 1, 3, 3, false>(run, &S::finish(&run.scaling), 0),
-            2 if MOST >= 2 => tile::<S, 1, 2, 2, false>(run, &S::finish(&run.scaling), 0),
-            _ => tile::<S, 1, 1, 1, false>(run, &S::finish(&run.scaling), 0),
+        match run.columns.div_ceil(D::Sums::LANES) {
+            4.. if MOST >= 4 => {
+                tile::<D, 1, 4, 4, false>(isa, run, &isa.constants(&run.scaling), 0)
+            }
+            3 if MOST >= 3 => tile::<D, 1, 3, 3, false>(isa, run, &isa.constants(&run.scaling), 0),
+            2 if MOST >= 2 => tile::<D, 1, 2, 2, false>(isa, run, &isa.constants(&run.scaling), 0),
+            _ => tile::<D, 1, 1, 1, false>(isa, run, &isa.constants(&run.scaling), 0),
         }
     }
 }
@@ -91,16 +104,16 @@ pub(super) unsafe fn one<S: Sums, const MOST: usize>(run: &Run) {
 /// All tiles of a run, as wide as its panel is: at most `MOST` vectors.
 ///
 /// # Safety
-/// As for [`super::kernel::Kernel::run`].
+/// As for [`super::kernel::Microkernel::run`].
 #[inline(always)]
-pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
+pub(super) unsafe fn tiles<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of tiles alone.
     unsafe {
-        match run.columns.div_ceil(S::LANES) {
-            4.. if MOST >= 4 => of_width::<S, 4>(run),
-            3 if MOST >= 3 => of_width::<S, 3>(run),
-            2 if MOST >= 2 => of_width::<S, 2>(run),
-            _ => of_width::<S, 1>(run),
+        match run.columns.div_ceil(D::Sums::LANES) {
+            4.. if MOST >= 4 => of_width::<D, 4>(isa, run),
+            3 if MOST >= 3 => of_width::<D, 3>(isa, run),
+            2 if MOST >= 2 => of_width::<D, 2>(isa, run),
+            _ => of_width::<D, 1>(isa, run),
         }
     }
 }
@@ -108,21 +121,21 @@ pub(super) unsafe fn tiles<S: Sums, const MOST: usize>(run: &Run) {
 /// # Safety
 /// As for [`tiles`].
 #[inline(always)]
-unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
+unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are
     // there.
     unsafe {
         // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 %
         // of the time).
-        let finish = &S::finish::<VECTORS>(&run.scaling);
+        let constants = &isa.constants::<VECTORS>(&run.scaling);
         match run.rows {
-            2 | 3 => overlapping::<S, 2, VECTORS>(run, finish),
-            4 | 5 => overlapping::<S, 4, VECTORS>(run, finish),
-            7 if VECTORS == 4 && run.factors.is_null() => halves::<S, 7>(run),
-            _ if S::SUMS_WINDOWS && !run.factors.is_null() => {
-                sixes_and_fours::<S, VECTORS, true>(run, finish);
+            2 | 3 => overlapping::<D, 2, VECTORS>(isa, run, constants),
+            4 | 5 => overlapping::<D, 4, VECTORS>(isa, run, constants),
+            7 if VECTORS == 4 && run.factors.is_null() => halves::<D, 7>(isa, run),
+            _ if D::SUMS_WINDOWS && !run.factors.is_null() => {
+                sixes_and_fours::<D, VECTORS, true>(isa, run, constants);
             }
-            _ => sixes_and_fours::<S, VECTORS, false>(run, finish),
+            _ => sixes_and_fours::<D, VECTORS, false>(isa, run, constants),
         }
     }
 }
@@ -133,9 +146,10 @@ unsafe fn of_width<S: Sums, const VECTORS: usize>(run: &Run) {
 /// # Safety
 /// As for [`tiles`]; there are six rows at least.
 #[inline(always)]
-unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
+unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
+    isa: D,
     run: &Run,
-    finish: &S::Finish<VECTORS>,
+    constants: &D::Constants<VECTORS>,
 ) {
     let whole = run.rows / 6;
     let (sixes, fours) = match run.rows % 6 {
@@ -146,12 +160,14 @@ unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
     };
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
-        unsafe { tile::<S, 6, VECTORS, VECTORS, SUM>(run, finish, (at * 6).min(run.rows - 6)) };
+        unsafe {
+            tile::<D, 6, VECTORS, VECTORS, SUM>(isa, run, constants, (at * 6).min(run.rows - 6))
+        };
     }
     for at in 0..fours {
         let row = (sixes * 6 + at * 4).min(run.rows - 4);
         // SAFETY: as above.
-        unsafe { tile::<S, 4, VECTORS, VECTORS, SUM>(run, finish, row) };
+        unsafe { tile::<D, 4, VECTORS, VECTORS, SUM>(isa, run, constants, row) };
     }
 }
 
@@ -162,8 +178,8 @@ unsafe fn sixes_and_fours<S: Sums, const VECTORS: usize, const SUM: bool>(
 /// # Safety
 /// As for [`tiles`]; there are `ROWS` rows.
 #[inline(always)]
-unsafe fn halves<S: Sums, const ROWS: usize>(run: &Run) {
-    for first in [0, 2 * S::LANES] {
+unsafe fn halves<D: Epilogue, const ROWS: usize>(isa: D, run: &Run) {
+    for first in [0, 2 * D::Sums::LANES] {
         let half = Run {
             weights: run.weights.wrapping_add(first),
             output: run.output.wrapping_add(first),
@@ -173,7 +189,7 @@ unsafe fn halves<S: Sums, const ROWS: usize>(run: &Run) {
         };
         // SAFETY: as the caller promises, some of the columns.
         unsafe {
-            tile::<S, ROWS, 2, 4, false>(&half, &S::finish::<2>(&half.scaling), 0);
+            tile::<D, ROWS, 2, 4, false>(isa, &half, &isa.constants::<2>(&half.scaling), 0);
         }
     }
 }
@@ -187,14 +203,15 @@ unsafe fn halves<S: Sums, const ROWS: usize>(run: &Run) {
 /// # Safety
 /// As for [`tiles`]; there are so many rows at least.
 #[inline(always)]
-unsafe fn overlapping<S: Sums, const ROWS: usize, const VECTORS: usize>(
+unsafe fn overlapping<D: Epilogue, const ROWS: usize, const VECTORS: usize>(
+    isa: D,
     run: &Run,
-    finish: &S::Finish<VECTORS>,
+    constants: &D::Constants<VECTORS>,
 ) {
     for row in (0..run.rows).step_by(ROWS) {
         // SAFETY: as the caller promises.
         unsafe {
-            tile::<S, ROWS, VECTORS, VECTORS, false>(run, finish, row.min(run.rows - ROWS));
+            tile::<D, ROWS, VECTORS, VECTORS, false>(isa, run, constants, row.min(run.rows - ROWS));
         }
     }
 }
@@ -206,38 +223,41 @@ unsafe fn overlapping<S: Sums, const ROWS: usize, const VECTORS: usize>(
 /// As for [`tiles`]; the windows from `row` on are there.
 #[inline(always)]
 unsafe fn tile<
-    S: Sums,
+    D: Epilogue,
     const ROWS: usize,
     const VECTORS: usize,
     const PANEL: usize,
     const SUM: bool,
 >(
+    isa: D,
     run: &Run,
-    finish: &S::Finish<VECTORS>,
+    constants: &D::Constants<VECTORS>,
     row: usize,
 ) {
     // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the
     // caller promises.
     unsafe {
-        let (flip, nothing) = (S::flip(run.flip), S::splat(0));
+        let (flip, nothing) = (isa.flip(run.flip), D::Sums::splat(isa.vectors(), 0));
         let mut w = run.weights;
         let mut bias = [nothing; VECTORS];
-        unrolled!(4: v < VECTORS, { bias[v] = S::load(w.add(v * S::LANES)) });
+        unrolled!(4: v < VECTORS, {
+            bias[v] = D::Sums::load(isa.vectors(), w.add(v * D::Sums::LANES));
+        });
         let (mut sums, mut corrections) = ([bias; ROWS], [nothing; ROWS]);
         for segment in 0..run.segment_count {
             let mut x = run.input.add(row * run.step + *run.segments.add(segment));
             for word in 0..run.words {
-                let factors = S::same_weights(if SUM { *run.factors.add(word) } else { 0 });
-                w = w.add(PANEL * S::LANES);
+                let factors = isa.same_words(if SUM { *run.factors.add(word) } else { 0 });
+                w = w.add(PANEL * D::Sums::LANES);
                 let mut line = [factors; VECTORS];
-                unrolled!(4: v < VECTORS, { line[v] = S::weights(w.add(v * S::LANES)) });
+                unrolled!(4: v < VECTORS, { line[v] = isa.words(w.add(v * D::Sums::LANES)) });
                 unrolled!(7: r < ROWS, {
-                    let word = S::word(x.add(r * run.step), flip);
+                    let word = isa.word(x.add(r * run.step), flip);
                     if SUM {
-                        corrections[r] = corrections[r].with_products(word, factors);
+                        corrections[r] = isa.dot(corrections[r], word, factors);
                     }
                     unrolled!(4: v < VECTORS, {
-                        sums[r][v] = sums[r][v].with_products(word, line[v]);
+                        sums[r][v] = isa.dot(sums[r][v], word, line[v]);
                     });
                 });
                 x = x.add(4);
@@ -246,11 +266,11 @@ unsafe fn tile<
         if SUM || !run.corrections.is_null() {
             unrolled!(7: r < ROWS, {
                 if !SUM {
-                    corrections[r] = S::splat(*run.corrections.add(row + r));
+                    corrections[r] = D::Sums::splat(isa.vectors(), *run.corrections.add(row + r));
                 }
                 unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(corrections[r]) });
             });
         }
-        S::store(run, row, finish, sums);
+        isa.store(run, row, constants, sums);
     }
 }

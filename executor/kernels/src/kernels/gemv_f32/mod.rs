@@ -15,12 +15,9 @@ mod vectors;
 
 use self::vectors::Lines;
 use super::Precision;
-use crate::simd::vector_f32::F32Simd;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::vector_f32::F32x4;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::vector_f32::{F32x8, F32x16};
-use crate::simd::{Form, Isa, best};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::simd::{self, Simd};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::{In, Out};
@@ -83,57 +80,45 @@ struct Panel<W> {
 /// The machine has the instruction set; the panel is as [`Panel`] says, at any alignment.
 type Runs<W> = &'static [unsafe fn(&Panel<W>)];
 
-/// The kernels of a form, by what weights are kept as.
+/// The kernels of a variant, by what weights are kept as.
 #[derive(Clone, Copy, Debug)]
-struct Kernel {
+struct GemvKernel {
     floats: Runs<f32>,
     steps: Runs<u16>,
 }
 
 /// Best first. Vectors times lines at a time is about eight, what hides the latency; with 32
 /// registers sixteen sums and their weights fit.
-const FORMS: &[Form<Kernel>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form {
-        isa: Isa::Avx512,
-        run: Kernel {
+const VARIANTS: Variants<GemvKernel> = variants! {
+    Avx512: GemvKernel {
             floats: &[
-                F32x16::run::<Lines<f32, 1, 8>>,
-                F32x16::run::<Lines<f32, 2, 4>>,
-                F32x16::run::<Lines<f32, 3, 3>>,
-                F32x16::run::<Lines<f32, 4, 2>>,
+                simd::Avx512::run::<Lines<f32, 1, 8>>,
+                simd::Avx512::run::<Lines<f32, 2, 4>>,
+                simd::Avx512::run::<Lines<f32, 3, 3>>,
+                simd::Avx512::run::<Lines<f32, 4, 2>>,
             ],
-            steps: &[F32x16::run::<Lines<u16, 2, 4>>, F32x16::run::<Lines<u16, 4, 2>>],
+            steps: &[simd::Avx512::run::<Lines<u16, 2, 4>>, simd::Avx512::run::<Lines<u16, 4, 2>>],
         },
-    },
-    #[cfg(target_arch = "x86_64")]
-    Form {
-        isa: Isa::Avx2,
-        run: Kernel {
+    Avx2: GemvKernel {
             floats: &[
-                F32x8::run::<Lines<f32, 2, 4>>,
-                F32x8::run::<Lines<f32, 4, 2>>,
-                F32x8::run::<Lines<f32, 6, 1>>,
-                F32x8::run::<Lines<f32, 8, 1>>,
+                simd::Avx2::run::<Lines<f32, 2, 4>>,
+                simd::Avx2::run::<Lines<f32, 4, 2>>,
+                simd::Avx2::run::<Lines<f32, 6, 1>>,
+                simd::Avx2::run::<Lines<f32, 8, 1>>,
             ],
-            steps: &[F32x8::run::<Lines<u16, 4, 2>>, F32x8::run::<Lines<u16, 8, 1>>],
+            steps: &[simd::Avx2::run::<Lines<u16, 4, 2>>, simd::Avx2::run::<Lines<u16, 8, 1>>],
         },
-    },
-    #[cfg(target_arch = "aarch64")]
-    Form {
-        isa: Isa::Neon,
-        run: Kernel {
+    Neon: GemvKernel {
             floats: &[
-                F32x4::run::<Lines<f32, 4, 4>>,
-                F32x4::run::<Lines<f32, 8, 2>>,
-                F32x4::run::<Lines<f32, 12, 1>>,
-                F32x4::run::<Lines<f32, 16, 1>>,
+                simd::Neon::run::<Lines<f32, 4, 4>>,
+                simd::Neon::run::<Lines<f32, 8, 2>>,
+                simd::Neon::run::<Lines<f32, 12, 1>>,
+                simd::Neon::run::<Lines<f32, 16, 1>>,
             ],
-            steps: &[F32x4::run::<Lines<u16, 8, 2>>, F32x4::run::<Lines<u16, 16, 1>>],
+            steps: &[simd::Neon::run::<Lines<u16, 8, 2>>, simd::Neon::run::<Lines<u16, 16, 1>>],
         },
-    },
-    Form { isa: Isa::Scalar, run: scalar::KERNEL },
-];
+    Scalar: scalar::KERNEL,
+};
 
 /// Columns of the widest panel.
 const WIDE: usize = 64;
@@ -154,7 +139,7 @@ pub enum Start<'a> {
 /// Weights, packed.
 #[derive(Debug)]
 pub struct Gemv {
-    form: Form<Kernel>,
+    variant: Variant<GemvKernel>,
     depth: usize,
     columns: usize,
     weights: Weights,
@@ -205,12 +190,12 @@ impl Gemv {
                 })?;
             Weights::Steps { steps, scales }
         };
-        Some(Self { form: best(FORMS, isa), depth, columns, weights })
+        Some(Self { variant: VARIANTS.best(isa), depth, columns, weights })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Columns of the product.
@@ -240,9 +225,9 @@ impl Gemv {
         }
         let product = Product { xs, rows, start, output, stride, low, high };
         match &self.weights {
-            Weights::Single(packed) => self.panels(self.form.run.floats, packed, &[], product),
+            Weights::Single(packed) => self.panels(self.variant.run.floats, packed, &[], product),
             Weights::Steps { steps, scales } => {
-                self.panels(self.form.run.steps, steps, scales.typed(), product);
+                self.panels(self.variant.run.steps, steps, scales.typed(), product);
             }
         }
         Ok(())
@@ -259,7 +244,7 @@ impl Gemv {
     ) {
         let Product { xs, rows, start, output, stride, low, high } = product;
         let mut weights = weights.typed::<W>();
-        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 8 };
+        let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 8 };
         for (first, width) in panels::<W>(self.columns) {
             let run = runs[width / W::NARROW - 1];
             for row in 0..rows {

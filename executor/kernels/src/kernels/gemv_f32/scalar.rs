@@ -1,8 +1,8 @@
 //! Plain Rust.
 
-use super::{Kernel, Panel, Weight};
+use super::{GemvKernel, Panel, Weight};
 
-pub(super) const KERNEL: Kernel = Kernel {
+pub(super) const KERNEL: GemvKernel = GemvKernel {
     floats: &[panel::<f32, 16>, panel::<f32, 32>, panel::<f32, 48>, panel::<f32, 64>],
     steps: &[panel::<u16, 32>, panel::<u16, 64>],
 };

@@ -1,4 +1,4 @@
-//! Every form against a product written out.
+//! Every variant against a product written out.
 
 use super::*;
 
@@ -13,11 +13,11 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 fn every_form_gives_the_product() {
     let depths = [1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 65, 257, 576];
     let columns = [1, 7, 8, 12, 16, 17, 31, 33, 42, 48, 49, 63, 64, 65, 130];
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         for depth in depths {
             for columns in columns {
-                compare(form.isa, 1, depth, columns, ALL);
-                compare(form.isa, 3, depth, columns, (0.0, 6.0));
+                compare(variant.isa, 1, depth, columns, ALL);
+                compare(variant.isa, 3, depth, columns, (0.0, 6.0));
             }
         }
     }
@@ -25,7 +25,7 @@ fn every_form_gives_the_product() {
 
 #[test]
 fn every_form_gives_the_product_of_widened_bytes() {
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         for (depth, columns) in [(257, 64), (300, 17), (64, 130), (65, 65), (120, 40)] {
             let step = |at: usize| ((at * 2_654_435_761) % 255) as f32 - 127.0;
             // No weight is 1: rows with such a one stay floats.
@@ -34,7 +34,7 @@ fn every_form_gives_the_product_of_widened_bytes() {
                 (0..depth * columns).map(|at| step(at) * scale(at / depth)).collect();
             for rows in [1, 3] {
                 for precision in [Precision::Single, Precision::Bf16] {
-                    let isa = (form.isa, precision);
+                    let isa = (variant.isa, precision);
                     let gemv = compare_with(isa, rows, &weights, depth, (-0.75, 6.0));
                     assert!(matches!(gemv.weights, Weights::Steps { .. }), "{depth}x{columns}");
                 }
@@ -45,13 +45,13 @@ fn every_form_gives_the_product_of_widened_bytes() {
 
 #[test]
 fn every_form_gives_the_product_of_weights_as_bf16() {
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         for (depth, columns) in [(1, 1), (257, 64), (64, 130), (7, 33)] {
             let weights = numbers(depth * columns, 99);
             let rounded = |&weight: &f32| half::bf16::from_f32(weight).to_f32();
             let weights: Vec<f32> = weights.iter().map(rounded).collect();
             for rows in [1, 3] {
-                let isa = (form.isa, Precision::Bf16);
+                let isa = (variant.isa, Precision::Bf16);
                 let gemv = compare_with(isa, rows, &weights, depth, (-0.75, 6.0));
                 assert!(matches!(gemv.weights, Weights::Steps { .. }), "{depth}x{columns}");
             }
@@ -118,15 +118,15 @@ fn compare_with(
 
 #[test]
 fn nan_stays_nan_and_what_is_too_short_is_refused() {
-    for form in crate::simd::detected(FORMS) {
-        let gemv = Gemv::new(form.isa, Precision::Single, &[1.0, 1.0], 1).unwrap();
+    for variant in VARIANTS.all() {
+        let gemv = Gemv::new(variant.isa, Precision::Single, &[1.0, 1.0], 1).unwrap();
         let mut out = [0.0; 2];
         let mut run = |x: &[f32], rows| {
             let bias = Start::Bias(&[0.0, 10.0]);
             gemv.compute(In::of(x), rows, bias, Out::of(&mut out), 2, (0.0, 6.0)).map(|()| out)
         };
         assert_eq!(run(&[1.0], 1), Ok([1.0, 6.0]));
-        assert!(run(&[f32::NAN], 1).unwrap().iter().all(|y| y.is_nan()), "{:?}", form.isa);
+        assert!(run(&[f32::NAN], 1).unwrap().iter().all(|y| y.is_nan()), "{:?}", variant.isa);
         assert!(run(&[], 1).is_err() && run(&[1.0; 2], 2).is_err());
         assert!(run(&[], 0).is_ok());
     }

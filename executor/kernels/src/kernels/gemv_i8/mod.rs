@@ -19,22 +19,18 @@ mod panels;
 mod scalar;
 
 use self::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
-use crate::simd::{Form, Isa, best};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::{In, poll};
 
 /// Best first.
-const FORMS: &[Form<GemvKernel>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::KERNEL },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::KERNEL },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::NeonDot, run: neon_dot::KERNEL },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::KERNEL },
-    Form { isa: Isa::Scalar, run: scalar::KERNEL },
-];
+const VARIANTS: Variants<GemvKernel> = variants! {
+    Avx512: avx512::KERNEL,
+    Avx2: avx2::KERNEL,
+    NeonDot: neon_dot::KERNEL,
+    Neon: neon::KERNEL,
+    Scalar: scalar::KERNEL,
+};
 
 /// Nanoseconds of what is done at once, about.
 const PART_NS: usize = 500_000;
@@ -42,7 +38,7 @@ const PART_NS: usize = 500_000;
 /// Weights, packed.
 #[derive(Debug)]
 pub struct GemvBytes {
-    form: Form<GemvKernel>,
+    variant: Variant<GemvKernel>,
     depth: usize,
     weights: Packed,
     /// The initial accumulators, in whole panels.
@@ -73,19 +69,19 @@ impl GemvBytes {
                 }
             }
         })?;
-        let form = best(FORMS, isa);
-        let shift = i32::from(form.run.shift());
+        let variant = VARIANTS.best(isa);
+        let shift = i32::from(variant.run.shift());
         let mut start = vec![0i32; panels * COLUMNS];
         for ((start, row), bias) in start.iter_mut().zip(weights.chunks_exact(depth)).zip(bias) {
             let sum = row.iter().fold(0i32, |sum, &weight| sum.wrapping_add(weight.into()));
             *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(shift)));
         }
-        Some(Self { form, depth, weights: packed, start })
+        Some(Self { variant, depth, weights: packed, start })
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Returns whether the other gives the same for every row.
@@ -93,13 +89,13 @@ impl GemvBytes {
         // Weights that are the same are kept once.
         std::ptr::eq(self.weights.as_slice(), other.weights.as_slice())
             && self.depth == other.depth
-            && self.form.isa == other.form.isa
+            && self.variant.isa == other.variant.isa
             && self.start == other.start
     }
 
     /// The bits in which kept bytes differ from those of the row.
     pub fn flip(&self) -> u8 {
-        self.form.run.shift()
+        self.variant.run.shift()
     }
 
     /// Words that a row is kept in.
@@ -124,7 +120,7 @@ impl GemvBytes {
             *last = 0;
         }
         x.copy_to(&mut bytemuck::cast_slice_mut(row)[..self.depth]);
-        if !self.form.run.signed {
+        if !self.variant.run.signed {
             // By 128; what stands behind the row meets zeros.
             row.iter_mut().for_each(|word| *word ^= i32::from_ne_bytes([0x80; DEPTH]));
         }
@@ -148,12 +144,12 @@ impl GemvBytes {
             sums: sums.as_mut_ptr(),
             panels: self.start.len() / COLUMNS,
         };
-        let per_ns = if self.form.isa == Isa::Scalar { 1 } else { 16 };
+        let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 16 };
         let panel_ns = self.depth * COLUMNS / per_ns + 1;
         if panel_ns * panels.panels * rows <= PART_NS {
             poll::work(panel_ns * panels.panels * rows)?;
             // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
-            unsafe { (self.form.run.run)(&panels) };
+            unsafe { (self.variant.run.run)(&panels) };
             return Ok(());
         }
         // One by one: rows are then summed with each panel as they are with all.
@@ -170,7 +166,7 @@ impl GemvBytes {
                 ..panels
             };
             // SAFETY: as above, for a row and a panel.
-            unsafe { (self.form.run.run)(&part) };
+            unsafe { (self.variant.run.run)(&part) };
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use core::arch::aarch64::{
 
 use super::kernel::{GemvKernel, Panels};
 use super::panels::{Sums, panels};
-use crate::simd::dot_neon::dot;
+use crate::simd::dot::dot;
 
 pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
 

@@ -1,4 +1,4 @@
-//! Every form against the sums written out, extreme bytes included.
+//! Every variant against the sums written out, extreme bytes included.
 
 use super::*;
 
@@ -9,16 +9,16 @@ fn every_form_gives_the_exact_sums() {
         1 => i8::MAX,
         _ => (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed(),
     };
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         for depth in [1, 3, 4, 5, 7, 8, 16, 17, 63, 64, 65, 257, 576, 4608] {
             for columns in [1, 15, 16, 17, 31, 33, 64, 80, 130] {
                 for zero_point in [-128, 0, 127] {
                     let x: Vec<i8> = (0..depth).map(byte).collect();
                     let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
                     let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 20).collect();
-                    let gemv = GemvBytes::new(form.isa, &weights, depth, zero_point, &bias);
+                    let gemv = GemvBytes::new(variant.isa, &weights, depth, zero_point, &bias);
                     let gemv = gemv.unwrap();
-                    assert_eq!(gemv.isa(), form.isa);
+                    assert_eq!(gemv.isa(), variant.isa);
                     // All of some rows alike would not tell one from another.
                     let rows =
                         if columns > 64 || depth > 256 { 1 } else { 1 + (depth + columns) % 7 };
@@ -38,7 +38,7 @@ fn every_form_gives_the_exact_sums() {
                                 sum.wrapping_add((i32::from(x) - zero_point) * i32::from(w))
                             });
                             let what = format!("{rows} rows, {depth}x{columns}");
-                            assert_eq!(sums[column], want, "{:?} {what}", form.isa);
+                            assert_eq!(sums[column], want, "{:?} {what}", variant.isa);
                         }
                     }
                 }

@@ -5,7 +5,7 @@ mod vectors;
 
 use super::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::{Form, Isa, best, vector_i32};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
 use crate::tensor::{In, Out};
 
@@ -29,12 +29,12 @@ pub struct MulRows {
 pub type Run = unsafe fn(&MulRows);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = vector_i32::forms!(vectors::Mul, scalar::mul);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Mul, scalar::mul);
 
 /// The product of two tensors, row by row.
 #[derive(Debug)]
 pub struct Mul {
-    form: Form<Run>,
+    variant: Variant<Run>,
     flip: u8,
     zero_points: [i32; 2],
     product: Scaling,
@@ -51,7 +51,7 @@ impl Mul {
         range: (i32, i32),
     ) -> Self {
         Self {
-            form: best(FORMS, isa),
+            variant: VARIANTS.best(isa),
             flip: bytes[0].flip,
             zero_points: bytes.map(|bytes| bytes.zero_point),
             // As many as the widest vectors have lanes.
@@ -59,9 +59,9 @@ impl Mul {
         }
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// Computes a row. An operand of one element is repeated.
@@ -87,7 +87,7 @@ impl Mul {
             product: self.product.from(0),
         };
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.form.run)(&rows) };
+        unsafe { (self.variant.run)(&rows) };
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Every form against the formula, for every pair of bytes.
+//! Every variant against the formula, for every pair of bytes.
 
 use super::*;
 
@@ -16,14 +16,14 @@ fn every_pair_of_bytes() {
         let want = |a: u8, b: u8| {
             (m.apply(real(a, bytes[0]) * real(b, bytes[1])) + 7).clamp(range.0, range.1)
         };
-        for form in crate::simd::detected(FORMS) {
-            let mul = Mul::new(form.isa, bytes, m, 7, range);
+        for variant in VARIANTS.all() {
+            let mul = Mul::new(variant.isa, bytes, m, 7, range);
             let check = |x: &[u8], y: &[u8], len: usize| {
                 let mut got = vec![99; len];
                 mul.compute(In::of(x), In::of(y), Out::of(&mut got)).unwrap();
                 for (at, &got) in got.iter().enumerate() {
                     let (x, y) = (x[at % x.len()], y[at % y.len()]);
-                    assert_eq!(got, want(x, y).to_le_bytes()[0], "{:?} {x} {y}", form.isa);
+                    assert_eq!(got, want(x, y).to_le_bytes()[0], "{:?} {x} {y}", variant.isa);
                 }
             };
             for len in (0..90).chain([a.len()]) {

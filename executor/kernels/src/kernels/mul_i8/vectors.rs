@@ -3,39 +3,49 @@
 
 use super::MulRows;
 use crate::simd::requantise::Quick;
-use crate::simd::vector_i32::{I32Kernel, I32Simd, lanes_of};
+use crate::simd::requantise::Requantise;
+use crate::simd::vector_i32::lanes_of;
+use crate::simd::{Kernel, Simd};
 
 pub(super) struct Mul;
 
-impl I32Kernel for Mul {
+impl Kernel for Mul {
     type Work = MulRows;
 
     #[inline(always)]
-    unsafe fn run<V: I32Simd>(rows: &MulRows) {
+    unsafe fn run<S: Simd>(isa: S, rows: &MulRows) {
         // SAFETY: as the caller promises; each arm differs in the steps from element to element of
         // `b` alone.
-        unsafe { if rows.step == 1 { of_step::<V, 1>(rows) } else { of_step::<V, 0>(rows) } };
+        unsafe {
+            if rows.step == 1 {
+                of_step::<S::I32, 1>(isa, rows)
+            } else {
+                of_step::<S::I32, 0>(isa, rows)
+            }
+        };
     }
 }
 
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn of_step<V: I32Simd, const STEP: usize>(rows: &MulRows) {
+unsafe fn of_step<V: Requantise, const STEP: usize>(isa: V::Isa, rows: &MulRows) {
     // SAFETY: `b` has one element at least; there are as many channels as lanes; elements of the
     // rows.
     unsafe {
         let operands = Operands {
             flip: rows.flip,
-            zero_points: rows.zero_points.map(|zero_point| V::splat(zero_point)),
-            all: V::splat(i32::from(*rows.b ^ rows.flip) - rows.zero_points[1]),
+            zero_points: rows.zero_points.map(|zero_point| V::splat(isa, zero_point)),
+            all: V::splat(isa, i32::from(*rows.b ^ rows.flip) - rows.zero_points[1]),
         };
         match rows.product.quick {
-            Some(Quick { negative: true }) => return quick::<V, STEP, true>(rows, &operands),
-            Some(Quick { negative: false }) => return quick::<V, STEP, false>(rows, &operands),
+            Some(Quick { negative: true }) => return quick::<V, STEP, true>(isa, rows, &operands),
+            Some(Quick { negative: false }) => {
+                return quick::<V, STEP, false>(isa, rows, &operands);
+            }
             None => {}
         }
-        let by = V::multipliers(&rows.product, 0);
+        let by = V::multipliers(isa, &rows.product, 0);
         for at in (0..rows.len).step_by(V::LANES) {
             let count = (rows.len - at).min(V::LANES);
             let product = operands.product::<STEP>(rows, at, count);
@@ -47,7 +57,8 @@ unsafe fn of_step<V: I32Simd, const STEP: usize>(rows: &MulRows) {
 /// # Safety
 /// As for the rows; the multiplier is quick.
 #[inline(always)]
-unsafe fn quick<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
+unsafe fn quick<V: Requantise, const STEP: usize, const NEGATIVE: bool>(
+    isa: V::Isa,
     rows: &MulRows,
     operands: &Operands<V>,
 ) {
@@ -55,7 +66,7 @@ unsafe fn quick<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
     let whole = rows.len / block * block;
     // SAFETY: as many channels as lanes; elements of the rows.
     unsafe {
-        let (by, range) = (V::quick(&rows.product, 0), V::narrow(&rows.product));
+        let (by, range) = (V::quick(isa, &rows.product, 0), V::narrow(isa, &rows.product));
         for at in (0..whole).step_by(block) {
             quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, &range, at, block);
         }
@@ -70,7 +81,7 @@ unsafe fn quick<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
 /// # Safety
 /// As for the rows, which have `count` elements there.
 #[inline(always)]
-unsafe fn quick_block<V: I32Simd, const STEP: usize, const NEGATIVE: bool>(
+unsafe fn quick_block<V: Requantise, const STEP: usize, const NEGATIVE: bool>(
     rows: &MulRows,
     operands: &Operands<V>,
     by: &V::Quick,
@@ -98,7 +109,7 @@ struct Operands<V> {
     all: V,
 }
 
-impl<V: I32Simd> Operands<V> {
+impl<V: Requantise> Operands<V> {
     /// The products of `count` elements from `at` on, at most a vector.
     ///
     /// # Safety
@@ -108,10 +119,10 @@ impl<V: I32Simd> Operands<V> {
         let [a, b] = self.zero_points;
         // SAFETY: as the caller promises; none are read where there are none.
         unsafe {
-            let x = V::first_bytes(rows.a.wrapping_add(at), count, self.flip).sub(a);
+            let x = V::first_bytes(a.isa(), rows.a.wrapping_add(at), count, self.flip).sub(a);
             let y = match STEP {
                 0 => self.all,
-                _ => V::first_bytes(rows.b.wrapping_add(at), count, self.flip).sub(b),
+                _ => V::first_bytes(a.isa(), rows.b.wrapping_add(at), count, self.flip).sub(b),
             };
             x.mul(y)
         }

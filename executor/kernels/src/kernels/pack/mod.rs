@@ -9,7 +9,7 @@ mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::simd::{Form, Isa};
+use crate::simd::{Variants, variants};
 
 /// Interleaves `rows` (at most `width`) of `words` words each.
 ///
@@ -19,13 +19,11 @@ use crate::simd::{Form, Isa};
 pub type Run = unsafe fn(rows: &[*const u32], words: usize, width: usize, panel: *mut u32);
 
 /// Best first.
-pub const FORMS: &[Form<Run>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: x86::interleave },
-    #[cfg(target_arch = "aarch64")]
-    Form { isa: Isa::Neon, run: neon::interleave },
-    Form { isa: Isa::Scalar, run: scalar },
-];
+pub const VARIANTS: Variants<Run> = variants! {
+    Avx2: x86::interleave,
+    Neon: neon::interleave,
+    Scalar: scalar,
+};
 
 unsafe fn scalar(rows: &[*const u32], words: usize, width: usize, panel: *mut u32) {
     for (at, &row) in rows.iter().enumerate().take(width) {
@@ -71,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_form_interleaves() {
-        for form in crate::simd::detected(FORMS) {
+        for variant in VARIANTS.all() {
             for (rows, words, width) in
                 [(1, 1, 4), (4, 4, 12), (12, 37, 12), (7, 16, 12), (6, 9, 6), (5, 33, 6)]
             {
@@ -80,11 +78,11 @@ mod tests {
                 let pointers: Vec<_> = matrix.iter().map(|row| row.as_ptr()).collect();
                 let (words, width) = (words as usize, width);
                 let mut panel = vec![u32::MAX; words * width];
-                // SAFETY: sizes as stated; `detected` yields what this machine has.
-                unsafe { (form.run)(&pointers, words, width, panel.as_mut_ptr()) };
+                // SAFETY: sizes as stated; `all` yields what this machine has.
+                unsafe { (variant.run)(&pointers, words, width, panel.as_mut_ptr()) };
                 for (r, row) in matrix.iter().enumerate() {
                     for (k, &word) in row.iter().enumerate() {
-                        assert_eq!(panel[k * width + r], word, "{:?} {rows} {words}", form.isa);
+                        assert_eq!(panel[k * width + r], word, "{:?} {rows} {words}", variant.isa);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The roofline of one core: the figures that profiles are held against.
 //!
-//! Each form multiplies and adds registers that depend on nothing but themselves, and sums memory
-//! that fits one level of the caches. The best of many short samples counts: what disturbs a sample
+//! Each variant multiplies and adds registers that depend on nothing but themselves, and sums
+//! memory that fits one level of the caches. The best of many short samples counts: what disturbs a sample
 //! makes it slower, never faster.
 
 #[cfg(target_arch = "x86_64")]
@@ -10,7 +10,7 @@ mod avx2;
 mod avx512;
 mod scalar;
 
-use crate::simd::{Form, Isa};
+use crate::simd::{Isa, Variant, Variants, variants};
 
 /// The measurements of an instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +28,15 @@ pub struct Probes {
 }
 
 /// Best first.
-const FORMS: &[Form<Probes>] = &[
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx512, run: avx512::PROBES },
-    #[cfg(target_arch = "x86_64")]
-    Form { isa: Isa::Avx2, run: avx2::PROBES },
-    Form { isa: Isa::Scalar, run: scalar::PROBES },
-];
+const VARIANTS: Variants<Probes> = variants! {
+    Avx512: avx512::PROBES,
+    Avx2: avx2::PROBES,
+    Scalar: scalar::PROBES,
+};
 
 /// The probes of the instruction sets that the machine has, up to `most`; best first, at least one.
-pub fn probes(most: Isa) -> impl Iterator<Item = Form<Probes>> {
-    FORMS.iter().copied().filter(move |form| form.isa <= most && form.isa.detected())
+pub fn probes(most: Isa) -> impl Iterator<Item = Variant<Probes>> {
+    VARIANTS.all().filter(move |variant| variant.isa <= most)
 }
 
 #[cfg(test)]
@@ -47,14 +45,14 @@ mod tests {
 
     #[test]
     fn every_form_counts_its_operations() {
-        for form in crate::simd::detected(FORMS) {
-            for (what, run) in [("f32", form.run.f32), ("i8", form.run.i8)] {
-                // SAFETY: `detected` yields what this machine has.
+        for variant in VARIANTS.all() {
+            for (what, run) in [("f32", variant.run.f32), ("i8", variant.run.i8)] {
+                // SAFETY: `all` yields what this machine has.
                 let (one, ten) = unsafe { (run(1), run(10)) };
-                assert!(one > 0 && ten == 10 * one, "{:?} {what}", form.isa);
+                assert!(one > 0 && ten == 10 * one, "{:?} {what}", variant.isa);
             }
             // SAFETY: as above.
-            unsafe { (form.run.read)(&[1; 1027]) };
+            unsafe { (variant.run.read)(&[1; 1027]) };
         }
     }
 }

@@ -7,7 +7,7 @@
 mod scalar;
 mod vectors;
 
-use crate::simd::{Form, Isa, best, vector_f32};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out, poll};
 
 /// One batch row: `units` times `rank` features of `memory` slots each.
@@ -33,12 +33,12 @@ struct Row {
 type Run = unsafe fn(&Row);
 
 /// Best first.
-const FORMS: &[Form<Run>] = vector_f32::forms!(vectors::Filter, scalar::filter);
+const VARIANTS: Variants<Run> = variants!(vectors::Filter, scalar::filter);
 
-/// The filter in its best form.
+/// The filter in its best variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    form: Form<Run>,
+    variant: Variant<Run>,
     /// Outputs of a batch.
     pub units: usize,
     /// Filters of a unit.
@@ -50,12 +50,12 @@ pub struct Filter {
 impl Filter {
     /// Takes the best variant up to `isa`; `memory` is the number of frames that are kept.
     pub fn new(isa: Isa, units: usize, rank: usize, memory: usize) -> Self {
-        Self { form: best(FORMS, isa), units, rank, memory: memory.max(1) }
+        Self { variant: VARIANTS.best(isa), units, rank, memory: memory.max(1) }
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(self) -> Isa {
-        self.form.isa
+        self.variant.isa
     }
 
     /// One batch row: adds to `sums` what the slots, `newest` being the last of each, weigh, and
@@ -71,7 +71,7 @@ impl Filter {
         next: Out<'_, f32>,
         sums: &mut [f32],
     ) -> Result<(), String> {
-        let Self { form, units, rank, memory } = self;
+        let Self { variant, units, rank, memory } = self;
         let slots = units * rank * memory;
         crate::tensor::check_lengths(state.len().min(weights.len()).min(next.len()), slots)?;
         crate::tensor::check_lengths(newest.len(), units * rank)?;
@@ -87,7 +87,7 @@ impl Filter {
             memory,
         };
         let unit = (rank * memory).max(1);
-        // Whole groups of units that the forms take together.
+        // Whole groups of units that the variants take together.
         let most = (poll::CHUNK / unit / 4 * 4).max(4);
         for first in (0..units).step_by(most) {
             let units = most.min(units - first);
@@ -103,7 +103,7 @@ impl Filter {
             };
             // SAFETY: lengths as checked; weights, newest and sums are ours, and a plan lays the
             // old state and the next one apart; `best` chose what the machine has.
-            unsafe { (form.run)(&part) };
+            unsafe { (variant.run)(&part) };
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! Every form against the filter written out.
+//! Every variant against the filter written out.
 
 use super::*;
 
 #[test]
 fn every_form_weighs_and_shifts() {
     let number = |at: usize| (at * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
-    for form in crate::simd::detected(FORMS) {
+    for variant in VARIANTS.all() {
         for memory in (1..=20).chain([31, 32, 33, 48]) {
             for (units, rank) in [(1, 1), (3, 2), (17, 1), (5, 3)] {
                 let features = units * rank;
@@ -15,11 +15,11 @@ fn every_form_weighs_and_shifts() {
                 let mut next = vec![9.0; features * memory + 1];
                 let mut sums: Vec<f32> = (0..units).map(|i| number(i + 3)).collect();
                 let before = sums.clone();
-                let filter = Filter::new(form.isa, units, rank, memory);
-                assert_eq!(filter.isa(), form.isa);
+                let filter = Filter::new(variant.isa, units, rank, memory);
+                assert_eq!(filter.isa(), variant.isa);
                 let out = Out::of(&mut next[..features * memory]);
                 filter.compute(In::of(&state), &newest, &weights, out, &mut sums).unwrap();
-                let what = format!("{:?} {units} units of rank {rank}, {memory}", form.isa);
+                let what = format!("{:?} {units} units of rank {rank}, {memory}", variant.isa);
                 let mut want: Vec<f64> = before.iter().map(|&sum| f64::from(sum)).collect();
                 for feature in 0..features {
                     let slots = &state[feature * memory..(feature + 1) * memory - 1];

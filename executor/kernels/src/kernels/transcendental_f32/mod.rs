@@ -2,14 +2,14 @@
 //!
 //! All three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two: the
 //! polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second branch
-//! near 0. Every form computes the same in the same order: the same bits, within 4 units in the
+//! near 0. Every variant computes the same in the same order: the same bits, within 4 units in the
 //! last place of the true value.
 
 mod scalar;
 mod vectors;
 
 use self::vectors::{Exp, FunctionRows, Sigmoid, Tanh};
-use crate::simd::{Form, Isa, best, vector_f32};
+use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
 /// The function.
@@ -37,25 +37,25 @@ pub struct Row {
 pub type Run = unsafe fn(&Row);
 
 /// Best first.
-pub const fn forms(function: Function) -> &'static [Form<Run>] {
+pub const fn variants(function: Function) -> Variants<Run> {
     match function {
-        Function::Sigmoid => vector_f32::forms!(FunctionRows<Sigmoid>, scalar::sigmoid),
-        Function::Tanh => vector_f32::forms!(FunctionRows<Tanh>, scalar::tanh),
-        Function::Exp => vector_f32::forms!(FunctionRows<Exp>, scalar::exp),
+        Function::Sigmoid => variants!(FunctionRows<Sigmoid>, scalar::sigmoid),
+        Function::Tanh => variants!(FunctionRows<Tanh>, scalar::tanh),
+        Function::Exp => variants!(FunctionRows<Exp>, scalar::exp),
     }
 }
 
-/// A function in its best form.
+/// A function in its best variant.
 #[derive(Clone, Copy, Debug)]
-pub struct Map(Form<Run>);
+pub struct Map(Variant<Run>);
 
 impl Map {
     /// Takes the best variant up to `isa`.
     pub fn new(isa: Isa, function: Function) -> Self {
-        Self(best(forms(function), isa))
+        Self(variants(function).best(isa))
     }
 
-    /// The form that was chosen.
+    /// The variant that was chosen.
     pub fn isa(self) -> Isa {
         self.0.isa
     }

@@ -1,5 +1,5 @@
-//! Plain Rust, in the same order as the vector forms and with the same multiply-adds: all forms
-//! give the same bits, so that graphs that go on with integers do too.
+//! Plain Rust, in the same order as the vector variants and with the same multiply-adds: all
+//! variants give the same bits, so that graphs that go on with integers do too.
 
 use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
 

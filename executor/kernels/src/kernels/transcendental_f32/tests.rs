@@ -1,4 +1,4 @@
-//! Every form against double precision.
+//! Every variant against double precision.
 
 use super::*;
 
@@ -21,21 +21,21 @@ fn every_form_is_near_the_true_value() {
     let input: Vec<f32> = near.chain(far).chain(tiny).collect();
     for function in ALL {
         let mut first: Option<Vec<f32>> = None;
-        for form in crate::simd::detected(forms(function)) {
+        for variant in variants(function).all() {
             let mut output = vec![0.0; input.len()];
-            Map(form).compute(In::of(&input), Out::of(&mut output));
+            Map(variant).compute(In::of(&input), Out::of(&mut output));
             let same = first.get_or_insert_with(|| output.clone());
-            assert_eq!(*same, output, "{function:?} {:?}", form.isa);
+            assert_eq!(*same, output, "{function:?} {:?}", variant.isa);
             for (&x, &y) in input.iter().zip(&output) {
                 let want = truth(function, f64::from(x));
                 if want > f64::from(f32::MAX) {
-                    assert_eq!(y, f32::INFINITY, "{function:?} {:?} of {x}", form.isa);
+                    assert_eq!(y, f32::INFINITY, "{function:?} {:?} of {x}", variant.isa);
                     continue;
                 }
                 let error = (f64::from(y) - want).abs();
                 // Subnormal results have fewer digits.
                 let bound = 4.0 * f64::from(f32::EPSILON) / 2.0 * want.abs() + 2e-38;
-                assert!(error <= bound, "{function:?} {:?} of {x}: {y} for {want}", form.isa);
+                assert!(error <= bound, "{function:?} {:?} of {x}: {y} for {want}", variant.isa);
             }
         }
     }
@@ -55,15 +55,15 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
         (Function::Exp, -inf, 0.0),
         (Function::Exp, 0.0, 1.0),
     ] {
-        for form in crate::simd::detected(forms(function)) {
+        for variant in variants(function).all() {
             for len in [1, 7, 8, 16, 17] {
                 let mut values = vec![x; len];
-                Map(form).apply(&mut values);
+                Map(variant).apply(&mut values);
                 let fine = values.iter().all(|&y| (y - want).abs() < 1e-30 || y == want);
-                assert!(fine, "{function:?} {:?} of {x}: {values:?}", form.isa);
+                assert!(fine, "{function:?} {:?} of {x}: {values:?}", variant.isa);
                 values.fill(nan);
-                Map(form).apply(&mut values);
-                assert!(values.iter().all(|y| y.is_nan()), "{function:?} {:?}", form.isa);
+                Map(variant).apply(&mut values);
+                assert!(values.iter().all(|y| y.is_nan()), "{function:?} {:?}", variant.isa);
             }
         }
     }
@@ -72,12 +72,12 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
 #[test]
 fn every_tail_stays_within_its_row() {
     for function in ALL {
-        for form in crate::simd::detected(forms(function)) {
+        for variant in variants(function).all() {
             for len in 0..=67 {
                 let input = vec![0.25f32; len];
                 let mut output = vec![9.0; len + 1];
-                Map(form).compute(In::of(&input), Out::of(&mut output[..len]));
-                assert_eq!(output[len], 9.0, "{function:?} {:?} of {len}", form.isa);
+                Map(variant).compute(In::of(&input), Out::of(&mut output[..len]));
+                assert_eq!(output[len], 9.0, "{function:?} {:?} of {len}", variant.isa);
                 assert!(output[..len].iter().all(|y| (0.2..1.3).contains(y)));
             }
         }

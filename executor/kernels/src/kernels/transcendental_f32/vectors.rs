@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
-use crate::simd::vector_f32::{F32Kernel, F32Simd};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Kernel, Simd};
 
 /// A function of each lane.
 pub(super) trait Each {
@@ -13,20 +14,21 @@ pub(super) trait Each {
 /// Rows of a function.
 pub(super) struct FunctionRows<E>(PhantomData<E>);
 
-impl<E: Each> F32Kernel for FunctionRows<E> {
+impl<E: Each> Kernel for FunctionRows<E> {
     type Work = Row;
 
     #[inline(always)]
-    unsafe fn run<V: F32Simd>(&Row { input, output, len }: &Row) {
-        let whole = len / V::LANES * V::LANES;
+    unsafe fn run<S: Simd>(isa: S, &Row { input, output, len }: &Row) {
+        let whole = len / S::F32::LANES * S::F32::LANES;
         // SAFETY: whole vectors are within the row, and of the last one the elements that are left.
         unsafe {
-            for at in (0..whole).step_by(V::LANES) {
-                E::of(V::load(input.add(at))).store(output.add(at));
+            for at in (0..whole).step_by(S::F32::LANES) {
+                E::of(S::F32::load(isa, input.add(at))).store(output.add(at));
             }
             let rest = len - whole;
             if rest > 0 {
-                E::of(V::load_first(input.add(whole), rest)).store_first(output.add(whole), rest);
+                E::of(S::F32::load_first(isa, input.add(whole), rest))
+                    .store_first(output.add(whole), rest);
             }
         }
     }

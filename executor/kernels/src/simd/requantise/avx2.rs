@@ -4,12 +4,15 @@ use core::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_blend_epi32,
     _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_max_epi32, _mm256_max_epu8, _mm256_min_epi32,
     _mm256_min_epu8, _mm256_mul_epi32, _mm256_packs_epi32, _mm256_packus_epi16,
-    _mm256_permute4x64_epi64, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
-    _mm256_setzero_si256, _mm256_slli_epi64, _mm256_sllv_epi32, _mm256_srai_epi32,
-    _mm256_srav_epi32, _mm256_srli_epi64, _mm256_sub_epi32, _mm256_sub_epi64, _mm256_xor_si256,
+    _mm256_permute4x64_epi64, _mm256_permutevar8x32_epi32, _mm256_set1_epi8, _mm256_set1_epi32,
+    _mm256_set1_epi64x, _mm256_setr_epi32, _mm256_setzero_si256, _mm256_slli_epi64,
+    _mm256_sllv_epi32, _mm256_srai_epi32, _mm256_srav_epi32, _mm256_srli_epi64,
+    _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_epi64, _mm256_xor_si256,
 };
 
-use super::Channels;
+use super::{Channels, Requantise};
+use crate::simd::Avx2;
+use crate::simd::vector_i32::{I32Simd, I32x8, lanes_of, store_few};
 
 /// Multipliers of eight channels, loaded once for many rows.
 #[derive(Clone, Copy)]
@@ -52,7 +55,7 @@ impl Lanes {
         }
     }
 
-    /// Eight numbers times their multipliers, rounded twice; see the AVX-512 form for the steps.
+    /// Eight numbers times their multipliers, rounded twice; see the AVX-512 variant for the steps.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(crate) fn scaled(&self, accumulators: __m256i) -> __m256i {
@@ -192,5 +195,69 @@ impl Narrow {
             _mm256_packus_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
         let bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, self.low), self.high);
         _mm256_xor_si256(bytes, self.flip)
+    }
+}
+
+impl Requantise for I32x8 {
+    type Multipliers = Lanes;
+    type Quick = QuickLanes;
+    type Narrow = Narrow;
+
+    #[inline(always)]
+    unsafe fn multipliers(_: Avx2, channels: &Channels, channel: usize) -> Lanes {
+        // SAFETY: as the caller promises.
+        unsafe { Lanes::load(channels, channel) }
+    }
+
+    #[inline(always)]
+    fn scaled(self, by: &Lanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.scaled(self.0) })
+    }
+
+    #[inline(always)]
+    fn stored(self, by: &Lanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.stored(self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn quick(_: Avx2, channels: &Channels, channel: usize) -> QuickLanes {
+        // SAFETY: as the caller promises.
+        unsafe { QuickLanes::load(channels, channel) }
+    }
+
+    #[inline(always)]
+    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.rounded::<NEGATIVE>(self.0) })
+    }
+
+    #[inline(always)]
+    fn narrow(_: Avx2, channels: &Channels) -> Narrow {
+        // SAFETY: as the caller promises.
+        unsafe { Narrow::new(channels) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
+        // SAFETY: as many as the caller promises; a vector is proof of the instruction set.
+        unsafe {
+            // Packing keeps to halves: each ends up with four bytes of every vector.
+            let bytes = range.packed([[a.0, b.0], [c.0, d.0]]);
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+            if count >= 4 * Self::LANES {
+                return _mm256_storeu_si256(to.cast(), bytes);
+            }
+            let eights: [u64; 4] = core::mem::transmute(bytes);
+            for (v, eight) in eights.into_iter().enumerate() {
+                let to = to.wrapping_add(v * Self::LANES);
+                match lanes_of(v, count, Self::LANES) {
+                    Self::LANES => to.cast::<u64>().write_unaligned(eight),
+                    few => store_few(eight, to, few),
+                }
+            }
+        }
     }
 }

@@ -1,16 +1,20 @@
 //! Sixteen lanes.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epi32_mask,
+    __m512i, _mm_storeu_si128, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_epi64,
+    _mm512_and_si512, _mm512_castsi512_si128, _mm512_castsi512_si256, _mm512_cmpgt_epi32_mask,
     _mm512_loadu_si512, _mm512_mask_add_epi32, _mm512_mask_blend_epi32, _mm512_mask_srav_epi32,
-    _mm512_mask_sub_epi32, _mm512_max_epi32, _mm512_max_epu8, _mm512_min_epi32, _mm512_min_epu8,
-    _mm512_movepi32_mask, _mm512_mul_epi32, _mm512_packs_epi32, _mm512_packus_epi16,
-    _mm512_permutexvar_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_epi64,
-    _mm512_setr_epi32, _mm512_slli_epi64, _mm512_sllv_epi32, _mm512_srai_epi32, _mm512_srav_epi32,
-    _mm512_srav_epi64, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_xor_si512,
+    _mm512_mask_storeu_epi8, _mm512_mask_sub_epi32, _mm512_max_epi32, _mm512_max_epu8,
+    _mm512_min_epi32, _mm512_min_epu8, _mm512_movepi32_mask, _mm512_mul_epi32, _mm512_packs_epi32,
+    _mm512_packus_epi16, _mm512_permutexvar_epi32, _mm512_set1_epi8, _mm512_set1_epi32,
+    _mm512_set1_epi64, _mm512_setr_epi32, _mm512_slli_epi64, _mm512_sllv_epi32, _mm512_srai_epi32,
+    _mm512_srav_epi32, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64,
+    _mm512_xor_si512,
 };
 
-use super::{Channels, Quick};
+use super::{Channels, Quick, Requantise};
+use crate::simd::Avx512;
+use crate::simd::vector_i32::I32x16;
 
 /// Multipliers of sixteen channels, loaded once for many rows.
 #[derive(Clone, Copy)]
@@ -166,8 +170,9 @@ impl QuickLanes {
 #[inline(always)]
 pub(crate) unsafe fn rounded<const ROWS: usize, const VECTORS: usize>(
     channels: &Channels,
-    sums: [[__m512i; VECTORS]; ROWS],
+    sums: [[I32x16; VECTORS]; ROWS],
 ) -> [[__m512i; VECTORS]; ROWS] {
+    let sums = sums.map(|row| row.map(|sums| sums.0));
     let Some(Quick { negative }) = channels.quick else {
         let mut values = sums;
         // SAFETY: as the caller promises.
@@ -250,5 +255,62 @@ impl Narrow {
         let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
         let bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, self.low), self.high);
         _mm512_permutexvar_epi32(self.order, _mm512_xor_si512(bytes, self.flip))
+    }
+}
+
+impl Requantise for I32x16 {
+    type Multipliers = Lanes;
+    type Quick = QuickLanes;
+    type Narrow = Narrow;
+
+    #[inline(always)]
+    unsafe fn multipliers(_: Avx512, channels: &Channels, channel: usize) -> Lanes {
+        // SAFETY: as the caller promises.
+        unsafe { Lanes::load(channels, channel) }
+    }
+
+    #[inline(always)]
+    fn scaled(self, by: &Lanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.scaled(self.0) })
+    }
+
+    #[inline(always)]
+    fn stored(self, by: &Lanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.stored(self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn quick(_: Avx512, channels: &Channels, channel: usize) -> QuickLanes {
+        // SAFETY: as the caller promises.
+        unsafe { QuickLanes::load(channels, channel) }
+    }
+
+    #[inline(always)]
+    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { by.rounded::<NEGATIVE>(self.0) })
+    }
+
+    #[inline(always)]
+    fn narrow(_: Avx512, channels: &Channels) -> Narrow {
+        // SAFETY: as the caller promises.
+        unsafe { Narrow::new(channels) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
+        // SAFETY: as the caller promises, what is behind is masked out; a vector is proof of the
+        // instruction set.
+        unsafe {
+            let bytes = range.bytes([a.0, b.0, c.0, d.0]);
+            match count {
+                64.. => _mm512_storeu_si512(to.cast(), bytes),
+                32 => _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(bytes)),
+                16 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(bytes)),
+                _ => _mm512_mask_storeu_epi8(to.cast(), (1 << count) - 1, bytes),
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Accumulators to stored values: multiply, round twice, add the zero point, clamp; lane by lane.
 //!
-//! The vector forms give the very bits of [`Multiplier::apply`]. They are inlined into the kernels
-//! whose accumulators they finish.
+//! The vector variants give the very bits of [`Multiplier::apply`]. They are inlined into the
+//! kernels whose accumulators they finish.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
@@ -10,8 +10,50 @@ pub(crate) mod avx512;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 
+use super::vector_i32::I32Simd;
 use crate::tensor::AlignedBytes;
 use crate::tensor::quant::Multiplier;
+
+/// Vectors of accumulators that become stored values.
+pub(crate) trait Requantise: I32Simd {
+    /// Multipliers of any kind, one for each lane.
+    type Multipliers: Copy;
+    /// Multipliers that [`Quick`] speaks of.
+    type Quick: Copy;
+    /// The range of stored bytes.
+    type Narrow: Copy;
+
+    /// # Safety
+    /// There are as many channels as lanes from `channel` on.
+    unsafe fn multipliers(isa: Self::Isa, channels: &Channels, channel: usize)
+    -> Self::Multipliers;
+
+    /// The products, rounded twice.
+    fn scaled(self, by: &Self::Multipliers) -> Self;
+
+    /// Returns the stored values of these accumulators.
+    fn stored(self, by: &Self::Multipliers) -> Self;
+
+    /// Means something only where all channels are quick.
+    ///
+    /// # Safety
+    /// As for [`Requantise::multipliers`]; `channel` is a multiple of the lanes.
+    unsafe fn quick(isa: Self::Isa, channels: &Channels, channel: usize) -> Self::Quick;
+
+    /// The stored values of these accumulators, read as unsigned bytes but not yet within their
+    /// range. Without `NEGATIVE` those below the zero point are arbitrary there.
+    fn rounded<const NEGATIVE: bool>(self, by: &Self::Quick) -> Self;
+
+    /// The range that [`Requantise::store_narrow`] clamps to.
+    fn narrow(isa: Self::Isa, channels: &Channels) -> Self::Narrow;
+
+    /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, clamped to
+    /// the range and as signed bytes where that has such.
+    ///
+    /// # Safety
+    /// So many bytes are writable.
+    unsafe fn store_narrow(four: [Self; 4], range: &Self::Narrow, to: *mut u8, count: usize);
+}
 
 /// The requantisation of each output channel.
 #[derive(Debug)]
@@ -31,7 +73,7 @@ pub struct Scaling {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    expect(dead_code, reason = "what `Quick` needs is read by the forms of x86-64 alone")
+    expect(dead_code, reason = "what `Quick` needs is read by the variants of x86-64 alone")
 )]
 pub(crate) struct Channels {
     pub(crate) fraction: *const i32,

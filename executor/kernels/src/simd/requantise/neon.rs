@@ -5,7 +5,9 @@ use core::arch::aarch64::{
     vqrdmulhq_s32, vrshlq_s32, vshlq_s32, vshrq_n_s32,
 };
 
-use super::Channels;
+use super::{Channels, Requantise, offset};
+use crate::simd::Neon;
+use crate::simd::vector_i32::{I32Simd, I32x4x2, lanes_of};
 
 /// Multipliers of four channels, loaded once for many rows.
 #[derive(Clone, Copy)]
@@ -61,5 +63,65 @@ impl Lanes {
     pub(crate) fn stored(&self, accumulators: int32x4_t) -> int32x4_t {
         let y = vqaddq_s32(self.scaled(accumulators), self.zero_point);
         vminq_s32(vmaxq_s32(y, self.low), self.high)
+    }
+}
+
+impl Requantise for I32x4x2 {
+    type Multipliers = [Lanes; 2];
+    /// The multiplication of this instruction set rounds as it should, so there is nothing quicker.
+    type Quick = ([Lanes; 2], i32);
+    type Narrow = (i32, i32, i32);
+
+    #[inline(always)]
+    unsafe fn multipliers(_: Neon, channels: &Channels, channel: usize) -> [Lanes; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { [Lanes::load(channels, channel), Lanes::load(channels, channel + 4)] }
+    }
+
+    #[inline(always)]
+    fn scaled(self, [low, high]: &[Lanes; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Self([low.scaled(self.0[0]), high.scaled(self.0[1])]) }
+    }
+
+    #[inline(always)]
+    fn stored(self, [low, high]: &[Lanes; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Self([low.stored(self.0[0]), high.stored(self.0[1])]) }
+    }
+
+    #[inline(always)]
+    unsafe fn quick(isa: Neon, channels: &Channels, channel: usize) -> ([Lanes; 2], i32) {
+        // SAFETY: as the caller promises.
+        let lanes = unsafe { Self::multipliers(isa, channels, channel) };
+        (lanes, offset(channels.low))
+    }
+
+    #[inline(always)]
+    fn rounded<const NEGATIVE: bool>(self, (lanes, offset): &([Lanes; 2], i32)) -> Self {
+        self.stored(lanes).add(self.filled(*offset))
+    }
+
+    #[inline(always)]
+    fn narrow(_: Neon, channels: &Channels) -> (i32, i32, i32) {
+        (channels.low, channels.high, offset(channels.low))
+    }
+
+    #[inline(always)]
+    unsafe fn store_narrow(
+        four: [Self; 4],
+        &(low, high, offset): &(i32, i32, i32),
+        to: *mut u8,
+        count: usize,
+    ) {
+        unrolled!(4: v < 4, {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let value = four[v].sub(four[v].filled(offset));
+                let value = value.clamp(value.filled(low), value.filled(high));
+                let to = to.wrapping_add(v * Self::LANES);
+                value.store_bytes(to, lanes_of(v, count, Self::LANES));
+            }
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! The vector forms against the reference function.
+//! The vector variants against the reference function.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn every_lane_is_the_reference() {
 #[cfg(target_arch = "x86_64")]
 fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
     use core::arch::x86_64::{_mm256_set1_epi32, _mm512_set1_epi32};
-    if crate::simd::Isa::Avx512.detected() {
+    if crate::simd::Avx512::detect().is_some() {
         // SAFETY: the machine has it; sixteen channels; a vector is sixteen numbers.
         let got: [i32; 16] = unsafe {
             std::mem::transmute(
@@ -49,7 +49,7 @@ fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
         };
         assert_eq!(got, want, "avx512 {accumulator} by {channels:?}");
     }
-    if crate::simd::Isa::Avx2.detected() {
+    if crate::simd::Avx2::detect().is_some() {
         for first in [0, 8] {
             // SAFETY: the machine has it; eight channels from `first` on; a vector is eight
             // numbers.

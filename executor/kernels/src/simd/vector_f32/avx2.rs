@@ -12,7 +12,8 @@ use core::arch::x86_64::{
     _mm256_sub_ps,
 };
 
-use super::{F32Kernel, F32Simd};
+use super::F32Simd;
+use crate::simd::Avx2;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x8(__m256);
@@ -37,28 +38,30 @@ unsafe fn power_of_two(n: __m256i) -> __m256 {
 }
 
 impl F32Simd for F32x8 {
+    type Isa = Avx2;
+
     const LANES: usize = 8;
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn run<K: F32Kernel>(work: &K::Work) {
-        // SAFETY: as the caller promises.
-        unsafe { K::run::<Self>(work) };
+    #[inline(always)]
+    fn isa(self) -> Avx2 {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Avx2::new_unchecked() }
     }
 
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: as the caller promises.
+    fn splat(_: Avx2, x: f32) -> Self {
+        // SAFETY: `Avx2` proves the instruction set.
         Self(unsafe { _mm256_set1_ps(x) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
+    unsafe fn load(_: Avx2, from: *const f32) -> Self {
         // SAFETY: as the caller promises.
         Self(unsafe { _mm256_loadu_ps(from) })
     }
 
     #[inline(always)]
-    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+    unsafe fn load_first(_: Avx2, from: *const f32, count: usize) -> Self {
         // SAFETY: as the caller promises; what is behind is masked out.
         unsafe {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -68,7 +71,7 @@ impl F32Simd for F32x8 {
     }
 
     #[inline(always)]
-    unsafe fn load_halves(from: *const u16) -> [Self; 2] {
+    unsafe fn load_halves(_: Avx2, from: *const u16) -> [Self; 2] {
         // SAFETY: as the caller promises.
         unsafe {
             let pairs = _mm256_loadu_si256(from.cast());

@@ -11,7 +11,8 @@ use core::arch::x86_64::{
     _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::{F32Kernel, F32Simd};
+use super::F32Simd;
+use crate::simd::Avx512;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x16(__m512);
@@ -23,34 +24,36 @@ fn mask(count: usize) -> u16 {
 }
 
 impl F32Simd for F32x16 {
+    type Isa = Avx512;
+
     const LANES: usize = 16;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    unsafe fn run<K: F32Kernel>(work: &K::Work) {
-        // SAFETY: as the caller promises.
-        unsafe { K::run::<Self>(work) };
+    #[inline(always)]
+    fn isa(self) -> Avx512 {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Avx512::new_unchecked() }
     }
 
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: as the caller promises.
+    fn splat(_: Avx512, x: f32) -> Self {
+        // SAFETY: `Avx512` proves the instruction set.
         Self(unsafe { _mm512_set1_ps(x) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
+    unsafe fn load(_: Avx512, from: *const f32) -> Self {
         // SAFETY: as the caller promises.
         Self(unsafe { _mm512_loadu_ps(from) })
     }
 
     #[inline(always)]
-    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+    unsafe fn load_first(_: Avx512, from: *const f32, count: usize) -> Self {
         // SAFETY: as the caller promises; what is behind is masked out.
         Self(unsafe { _mm512_maskz_loadu_ps(mask(count), from) })
     }
 
     #[inline(always)]
-    unsafe fn load_halves(from: *const u16) -> [Self; 2] {
+    unsafe fn load_halves(_: Avx512, from: *const u16) -> [Self; 2] {
         // SAFETY: as the caller promises.
         unsafe {
             let pairs = _mm512_loadu_si512(from.cast());

@@ -1,10 +1,4 @@
-//! Vectors of floats, so that one loop serves every instruction set.
-//!
-//! A kernel is an [`F32Kernel`]: its loop, for vectors of any width. [`F32Simd::run`] compiles it
-//! for those of one instruction set, and tables of forms name it with each. All methods are always
-//! inlined there, so that what is left of them are the instructions themselves.
-//!
-//! What a form does by other steps than the rest stays in files of its own.
+//! Vectors of floats.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,58 +14,46 @@ pub(crate) use avx512::F32x16;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::F32x4;
 
-/// A loop that is written once.
-pub(crate) trait F32Kernel {
-    /// The type of its work.
-    type Work;
-
-    /// Must be `#[inline(always)]`, and call nothing that isn't.
-    ///
-    /// # Safety
-    /// As the work says; the machine has the vectors' instruction set.
-    unsafe fn run<V: F32Simd>(work: &Self::Work);
-}
+use super::Simd;
 
 /// A vector of floats.
 ///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
-/// with. Addresses need no alignment.
+/// It is made with a proof of the instruction set, and is one itself. Addresses need no alignment.
+/// All methods are always inlined, so that nothing is left of them but the instructions.
 pub(crate) trait F32Simd: Copy {
+    /// The proof of the instruction set.
+    type Isa: Simd;
+
     /// Floats of a vector.
     const LANES: usize;
 
-    /// Runs a kernel as compiled for the instruction set.
-    ///
-    /// # Safety
-    /// The machine has it; as for the kernel.
-    unsafe fn run<K: F32Kernel>(work: &K::Work);
+    /// The instruction set that the vector proves.
+    fn isa(self) -> Self::Isa;
 
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn splat(x: f32) -> Self;
+    /// One number in all lanes.
+    fn splat(isa: Self::Isa, x: f32) -> Self;
 
     /// One number in all lanes of another vector.
     #[inline(always)]
     fn filled(self, x: f32) -> Self {
-        // SAFETY: this vector is proof of the instruction set.
-        unsafe { Self::splat(x) }
+        Self::splat(self.isa(), x)
     }
 
     /// # Safety
-    /// A vector is readable; the machine has the instruction set.
-    unsafe fn load(from: *const f32) -> Self;
+    /// A vector is readable.
+    unsafe fn load(isa: Self::Isa, from: *const f32) -> Self;
 
     /// The first `count` floats, at most a vector of them, and zeros.
     ///
     /// # Safety
-    /// They are readable; the machine has the instruction set.
-    unsafe fn load_first(from: *const f32, count: usize) -> Self;
+    /// They are readable.
+    unsafe fn load_first(isa: Self::Isa, from: *const f32, count: usize) -> Self;
 
     /// Twice a vector of the upper halves of floats: those at even and those at odd places.
     ///
     /// # Safety
-    /// They are readable; the machine has the instruction set.
-    unsafe fn load_halves(from: *const u16) -> [Self; 2];
+    /// They are readable.
+    unsafe fn load_halves(isa: Self::Isa, from: *const u16) -> [Self; 2];
 
     /// # Safety
     /// A vector is writable.
@@ -128,14 +110,6 @@ pub(crate) trait F32Simd: Copy {
     /// The sum of the lanes of each.
     fn sums(four: [Self; 4]) -> [f32; 4];
 }
-
-/// The forms of a kernel, best first, the plain one last.
-macro_rules! forms {
-    ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(vector_f32::F32Simd, [F32x16, F32x8, F32x4], $kernel, $scalar)
-    };
-}
-pub(crate) use forms;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ use core::arch::aarch64::{
     vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32,
 };
 
-use super::{F32Kernel, F32Simd};
+use super::F32Simd;
+use crate::simd::Neon;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4(float32x4_t);
@@ -26,39 +27,41 @@ unsafe fn power_of_two(n: int32x4_t) -> float32x4_t {
 }
 
 impl F32Simd for F32x4 {
+    type Isa = Neon;
+
     const LANES: usize = 4;
 
-    #[target_feature(enable = "neon")]
-    unsafe fn run<K: F32Kernel>(work: &K::Work) {
-        // SAFETY: as the caller promises.
-        unsafe { K::run::<Self>(work) };
+    #[inline(always)]
+    fn isa(self) -> Neon {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Neon::new_unchecked() }
     }
 
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: as the caller promises.
+    fn splat(_: Neon, x: f32) -> Self {
+        // SAFETY: `Neon` proves the instruction set.
         Self(unsafe { vdupq_n_f32(x) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
+    unsafe fn load(_: Neon, from: *const f32) -> Self {
         // SAFETY: as the caller promises.
         Self(unsafe { vld1q_f32(from) })
     }
 
     #[inline(always)]
-    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+    unsafe fn load_first(isa: Neon, from: *const f32, count: usize) -> Self {
         let mut floats = [0.0; Self::LANES];
         for (lane, float) in floats.iter_mut().enumerate().take(count) {
             // SAFETY: as the caller promises.
             *float = unsafe { from.add(lane).read_unaligned() };
         }
         // SAFETY: four floats of our own.
-        unsafe { Self::load(floats.as_ptr()) }
+        unsafe { Self::load(isa, floats.as_ptr()) }
     }
 
     #[inline(always)]
-    unsafe fn load_halves(from: *const u16) -> [Self; 2] {
+    unsafe fn load_halves(_: Neon, from: *const u16) -> [Self; 2] {
         // SAFETY: as the caller promises.
         unsafe {
             let pairs = vreinterpretq_u32_u16(vld1q_u16(from));
@@ -128,7 +131,7 @@ impl F32Simd for F32x4 {
     #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: it compares false, where the instructions for minimum and maximum would keep
-        // its payload but not tell -0 from 0 as the other forms do. SAFETY: a vector is proof of
+        // its payload but not tell -0 from 0 as the other variants do. SAFETY: a vector is proof of
         // the instruction set.
         unsafe {
             let y = vbslq_f32(vcltq_f32(self.0, low.0), low.0, self.0);

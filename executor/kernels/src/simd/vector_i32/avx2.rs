@@ -5,38 +5,36 @@ use core::arch::x86_64::{
     _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi256_si128,
     _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepu8_epi32, _mm256_extracti128_si256,
     _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_min_epi32,
-    _mm256_movemask_epi8, _mm256_mullo_epi32, _mm256_permutevar8x32_epi32, _mm256_set1_epi32,
-    _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32,
-    _mm256_storeu_si256, _mm256_sub_epi32,
+    _mm256_movemask_epi8, _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_setr_epi32,
+    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32, _mm256_storeu_si256,
+    _mm256_sub_epi32,
 };
 
-use super::{Channels, I32Kernel, I32Simd, lanes_of, load_few, store_few};
-use crate::simd::requantise::avx2::{Lanes, Narrow, QuickLanes};
+use super::{I32Simd, load_few, store_few};
+use crate::simd::Avx2;
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x8(pub(crate) __m256i);
 
 impl I32Simd for I32x8 {
+    type Isa = Avx2;
+
     const LANES: usize = 8;
 
-    type Multipliers = Lanes;
-    type Quick = QuickLanes;
-    type Narrow = Narrow;
-
-    #[target_feature(enable = "avx2")]
-    unsafe fn run<K: I32Kernel>(work: &K::Work) {
-        // SAFETY: as the caller promises.
-        unsafe { K::run::<Self>(work) };
+    #[inline(always)]
+    fn isa(self) -> Avx2 {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Avx2::new_unchecked() }
     }
 
     #[inline(always)]
-    unsafe fn splat(x: i32) -> Self {
-        // SAFETY: as the caller promises.
+    fn splat(_: Avx2, x: i32) -> Self {
+        // SAFETY: `Avx2` proves the instruction set.
         Self(unsafe { _mm256_set1_epi32(x) })
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const i32) -> Self {
+    unsafe fn load(_: Avx2, from: *const i32) -> Self {
         // SAFETY: as the caller promises.
         Self(unsafe { _mm256_loadu_si256(from.cast()) })
     }
@@ -48,7 +46,7 @@ impl I32Simd for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn bytes(from: *const u8, flip: u8) -> Self {
+    unsafe fn bytes(_: Avx2, from: *const u8, flip: u8) -> Self {
         // SAFETY: as the caller promises.
         unsafe {
             let bytes = _mm_loadl_epi64(from.cast());
@@ -58,13 +56,13 @@ impl I32Simd for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn first_bytes(from: *const u8, count: usize, flip: u8) -> Self {
+    unsafe fn first_bytes(isa: Avx2, from: *const u8, count: usize, flip: u8) -> Self {
         // SAFETY: as many as the caller promises, or our own eight.
         unsafe {
             if count >= Self::LANES {
-                return Self::bytes(from, flip);
+                return Self::bytes(isa, from, flip);
             }
-            Self::bytes(load_few(from, count).to_le_bytes().as_ptr(), flip)
+            Self::bytes(isa, load_few(from, count).to_le_bytes().as_ptr(), flip)
         }
     }
 
@@ -152,63 +150,5 @@ impl I32Simd for I32x8 {
         let greater = self.max_unsigned(limit);
         // SAFETY: a vector is proof of the instruction set.
         unsafe { _mm256_movemask_epi8(_mm256_cmpeq_epi32(greater.0, self.0)) != 0 }
-    }
-
-    #[inline(always)]
-    unsafe fn multipliers(channels: &Channels, channel: usize) -> Lanes {
-        // SAFETY: as the caller promises.
-        unsafe { Lanes::load(channels, channel) }
-    }
-
-    #[inline(always)]
-    fn scaled(self, by: &Lanes) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { by.scaled(self.0) })
-    }
-
-    #[inline(always)]
-    fn stored(self, by: &Lanes) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { by.stored(self.0) })
-    }
-
-    #[inline(always)]
-    unsafe fn quick(channels: &Channels, channel: usize) -> QuickLanes {
-        // SAFETY: as the caller promises.
-        unsafe { QuickLanes::load(channels, channel) }
-    }
-
-    #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { by.rounded::<NEGATIVE>(self.0) })
-    }
-
-    #[inline(always)]
-    unsafe fn narrow(channels: &Channels) -> Narrow {
-        // SAFETY: as the caller promises.
-        unsafe { Narrow::new(channels) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
-        // SAFETY: as many as the caller promises; a vector is proof of the instruction set.
-        unsafe {
-            // Packing keeps to halves: each ends up with four bytes of every vector.
-            let bytes = range.packed([[a.0, b.0], [c.0, d.0]]);
-            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
-            if count >= 4 * Self::LANES {
-                return _mm256_storeu_si256(to.cast(), bytes);
-            }
-            let eights: [u64; 4] = core::mem::transmute(bytes);
-            for (v, eight) in eights.into_iter().enumerate() {
-                let to = to.wrapping_add(v * Self::LANES);
-                match lanes_of(v, count, Self::LANES) {
-                    Self::LANES => to.cast::<u64>().write_unaligned(eight),
-                    few => store_few(eight, to, few),
-                }
-            }
-        }
     }
 }

@@ -1,9 +1,5 @@
-//! Vectors of 32-bit numbers that come from bytes or sums of them and go back to bytes, so that one
-//! loop serves every instruction set: what `simd` is for floats.
-//!
-//! A kernel is an [`I32Kernel`]: its loop, for vectors of any width. [`I32Simd::run`] compiles it
-//! for those of one instruction set, and tables of forms name it with each. All methods are always
-//! inlined there.
+//! Vectors of 32-bit integers that come from 8-bit ones, or accumulate products of them, and go
+//! back to such.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,48 +15,34 @@ pub(crate) use avx512::I32x16;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::I32x4x2;
 
-use super::requantise::Channels;
+use super::Simd;
 
-/// A loop that is written once.
-pub(crate) trait I32Kernel {
-    /// The type of its work.
-    type Work;
-
-    /// Must be `#[inline(always)]`, and call nothing that isn't.
-    ///
-    /// # Safety
-    /// As the work says; the machine has the vectors' instruction set.
-    unsafe fn run<V: I32Simd>(work: &Self::Work);
-}
-
-/// A vector of numbers. They wrap.
+/// A vector of integers. They wrap.
 ///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
-/// with. Addresses need no alignment.
+/// It is made with a proof of the instruction set, and is one itself. Addresses need no alignment.
+/// All methods are always inlined, so that nothing is left of them but the instructions.
 pub(crate) trait I32Simd: Copy {
-    /// Numbers of a vector.
+    /// The proof of the instruction set.
+    type Isa: Simd;
+
+    /// Integers of a vector.
     const LANES: usize;
 
-    /// Multipliers of any kind, one for each lane.
-    type Multipliers: Copy;
-    /// Multipliers that [`super::requantise::Quick`] speaks of.
-    type Quick: Copy;
-    /// The range of stored bytes.
-    type Narrow: Copy;
+    /// The instruction set that the vector proves.
+    fn isa(self) -> Self::Isa;
 
-    /// Runs a kernel as compiled for the instruction set.
-    ///
-    /// # Safety
-    /// The machine has it; as for the kernel.
-    unsafe fn run<K: I32Kernel>(work: &K::Work);
+    /// One number in all lanes.
+    fn splat(isa: Self::Isa, x: i32) -> Self;
 
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn splat(x: i32) -> Self;
+    /// One number in all lanes of another vector.
+    #[inline(always)]
+    fn filled(self, x: i32) -> Self {
+        Self::splat(self.isa(), x)
+    }
 
     /// # Safety
-    /// A vector is readable; the machine has the instruction set.
-    unsafe fn load(from: *const i32) -> Self;
+    /// A vector is readable.
+    unsafe fn load(isa: Self::Isa, from: *const i32) -> Self;
 
     /// # Safety
     /// A vector is writable.
@@ -69,14 +51,14 @@ pub(crate) trait I32Simd: Copy {
     /// As many bytes as there are lanes, unsigned once the bits of `flip` are flipped.
     ///
     /// # Safety
-    /// They are readable; the machine has the instruction set.
-    unsafe fn bytes(from: *const u8, flip: u8) -> Self;
+    /// They are readable.
+    unsafe fn bytes(isa: Self::Isa, from: *const u8, flip: u8) -> Self;
 
     /// The first `count` of them, at most all; the other lanes are arbitrary.
     ///
     /// # Safety
-    /// They are readable; the machine has the instruction set.
-    unsafe fn first_bytes(from: *const u8, count: usize, flip: u8) -> Self;
+    /// They are readable.
+    unsafe fn first_bytes(isa: Self::Isa, from: *const u8, count: usize, flip: u8) -> Self;
 
     /// Stores the lowest byte of the first `count` lanes, at most all.
     ///
@@ -111,37 +93,6 @@ pub(crate) trait I32Simd: Copy {
 
     /// Returns whether a lane reaches that of `limit`, read as unsigned numbers.
     fn any_reaches_unsigned(self, limit: Self) -> bool;
-
-    /// # Safety
-    /// There are as many channels as lanes from `channel` on; the machine has the instruction set.
-    unsafe fn multipliers(channels: &Channels, channel: usize) -> Self::Multipliers;
-
-    /// The products, rounded twice.
-    fn scaled(self, by: &Self::Multipliers) -> Self;
-
-    /// Returns the stored values of these accumulators.
-    fn stored(self, by: &Self::Multipliers) -> Self;
-
-    /// Means something only where all channels are quick.
-    ///
-    /// # Safety
-    /// As for [`I32Simd::multipliers`]; `channel` is a multiple of the lanes.
-    unsafe fn quick(channels: &Channels, channel: usize) -> Self::Quick;
-
-    /// What is stored for these sums, read as unsigned bytes but not yet within their range.
-    /// Without `NEGATIVE` what lies below the zero point is arbitrary there.
-    fn rounded<const NEGATIVE: bool>(self, by: &Self::Quick) -> Self;
-
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn narrow(channels: &Channels) -> Self::Narrow;
-
-    /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, as what is
-    /// stored for them; they may lie beyond both ends of their range.
-    ///
-    /// # Safety
-    /// So many bytes are writable.
-    unsafe fn store_narrow(four: [Self; 4], range: &Self::Narrow, to: *mut u8, count: usize);
 }
 
 /// The first `count` of eight bytes, the others arbitrary, without a call to copy them.
@@ -167,7 +118,7 @@ unsafe fn load_few(from: *const u8, count: usize) -> u64 {
 /// They are writable, and there are fewer than eight.
 #[inline(always)]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
+pub(crate) unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
     // SAFETY: each piece is within the bytes; pieces may overlap.
     unsafe {
         if count >= 4 {
@@ -192,14 +143,6 @@ pub(crate) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {
     let left = count.saturating_sub(at * lanes);
     if left < lanes { left } else { lanes }
 }
-
-/// The forms of a kernel, best first, the plain one last.
-macro_rules! forms {
-    ($kernel:ty, $scalar:expr) => {
-        $crate::simd::forms_of!(vector_i32::I32Simd, [I32x16, I32x8, I32x4x2], $kernel, $scalar)
-    };
-}
-pub(crate) use forms;
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use core::arch::aarch64::{
     vreinterpretq_s32_u32, vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
 };
 
-use super::{Channels, I32Kernel, I32Simd, lanes_of, load_few, store_few};
-use crate::simd::requantise::neon::Lanes;
+use super::{I32Simd, load_few, store_few};
+use crate::simd::Neon;
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x4x2(pub(crate) [int32x4_t; 2]);
@@ -31,27 +31,24 @@ impl I32x4x2 {
 }
 
 impl I32Simd for I32x4x2 {
+    type Isa = Neon;
+
     const LANES: usize = 8;
 
-    type Multipliers = [Lanes; 2];
-    /// The multiplication of this instruction set rounds as it should, so there is nothing quicker.
-    type Quick = ([Lanes; 2], i32);
-    type Narrow = (i32, i32, i32);
-
-    #[target_feature(enable = "neon")]
-    unsafe fn run<K: I32Kernel>(work: &K::Work) {
-        // SAFETY: as the caller promises.
-        unsafe { K::run::<Self>(work) };
+    #[inline(always)]
+    fn isa(self) -> Neon {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Neon::new_unchecked() }
     }
 
     #[inline(always)]
-    unsafe fn splat(x: i32) -> Self {
-        // SAFETY: as the caller promises.
+    fn splat(_: Neon, x: i32) -> Self {
+        // SAFETY: `Neon` proves the instruction set.
         Self([unsafe { vdupq_n_s32(x) }; 2])
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const i32) -> Self {
+    unsafe fn load(_: Neon, from: *const i32) -> Self {
         // SAFETY: as the caller promises.
         Self(unsafe { [vld1q_s32(from), vld1q_s32(from.add(4))] })
     }
@@ -66,7 +63,7 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
-    unsafe fn bytes(from: *const u8, flip: u8) -> Self {
+    unsafe fn bytes(_: Neon, from: *const u8, flip: u8) -> Self {
         // SAFETY: as the caller promises.
         unsafe {
             let wide = vmovl_u8(veor_u8(vld1_u8(from), vdup_n_u8(flip)));
@@ -76,13 +73,13 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
-    unsafe fn first_bytes(from: *const u8, count: usize, flip: u8) -> Self {
+    unsafe fn first_bytes(isa: Neon, from: *const u8, count: usize, flip: u8) -> Self {
         // SAFETY: as many as the caller promises, or our own eight.
         unsafe {
             if count >= Self::LANES {
-                return Self::bytes(from, flip);
+                return Self::bytes(isa, from, flip);
             }
-            Self::bytes(load_few(from, count).to_le_bytes().as_ptr(), flip)
+            Self::bytes(isa, load_few(from, count).to_le_bytes().as_ptr(), flip)
         }
     }
 
@@ -184,60 +181,5 @@ impl I32Simd for I32x4x2 {
         let ([a, b], [c, d]) = (self.unsigned(), limit.unsigned());
         // SAFETY: a vector is proof of the instruction set.
         unsafe { vmaxvq_u32(vorrq_u32(vcgeq_u32(a, c), vcgeq_u32(b, d))) != 0 }
-    }
-
-    #[inline(always)]
-    unsafe fn multipliers(channels: &Channels, channel: usize) -> [Lanes; 2] {
-        // SAFETY: as the caller promises.
-        unsafe { [Lanes::load(channels, channel), Lanes::load(channels, channel + 4)] }
-    }
-
-    #[inline(always)]
-    fn scaled(self, [low, high]: &[Lanes; 2]) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        unsafe { Self([low.scaled(self.0[0]), high.scaled(self.0[1])]) }
-    }
-
-    #[inline(always)]
-    fn stored(self, [low, high]: &[Lanes; 2]) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        unsafe { Self([low.stored(self.0[0]), high.stored(self.0[1])]) }
-    }
-
-    #[inline(always)]
-    unsafe fn quick(channels: &Channels, channel: usize) -> ([Lanes; 2], i32) {
-        // SAFETY: as the caller promises.
-        let lanes = unsafe { Self::multipliers(channels, channel) };
-        (lanes, crate::simd::requantise::offset(channels.low))
-    }
-
-    #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, (lanes, offset): &([Lanes; 2], i32)) -> Self {
-        // SAFETY: a vector is proof of the instruction set.
-        self.stored(lanes).add(unsafe { Self::splat(*offset) })
-    }
-
-    #[inline(always)]
-    unsafe fn narrow(channels: &Channels) -> (i32, i32, i32) {
-        let offset = crate::simd::requantise::offset(channels.low);
-        (channels.low, channels.high, offset)
-    }
-
-    #[inline(always)]
-    unsafe fn store_narrow(
-        four: [Self; 4],
-        &(low, high, offset): &(i32, i32, i32),
-        to: *mut u8,
-        count: usize,
-    ) {
-        unrolled!(4: v < 4, {
-            // SAFETY: as the caller promises; a vector is proof of the instruction set.
-            unsafe {
-                let value = four[v].sub(Self::splat(offset));
-                let value = value.clamp(Self::splat(low), Self::splat(high));
-                let to = to.wrapping_add(v * Self::LANES);
-                value.store_bytes(to, lanes_of(v, count, Self::LANES));
-            }
-        });
     }
 }

@@ -1,31 +1,31 @@
 //! Every vector against its lanes one by one.
 
 use super::*;
-use crate::simd::requantise::{Quick, Scaling};
-use crate::simd::{Form, detected};
+use crate::simd::requantise::{Quick, Requantise, Scaling};
+use crate::simd::{Kernel, Simd, Variants, variants};
 use crate::tensor::quant::Multiplier;
 
 struct Lanes;
 
-impl I32Kernel for Lanes {
+impl Kernel for Lanes {
     type Work = ();
 
     #[inline(always)]
-    unsafe fn run<V: I32Simd>((): &()) {
+    unsafe fn run<S: Simd>(isa: S, (): &()) {
         let number = |at: u32| at.wrapping_mul(2_654_435_761).cast_signed();
         let xs: Vec<i32> = (0..80).map(number).collect();
-        let lanes = |v: V| {
-            let mut lanes = vec![0; V::LANES];
+        let lanes = |v: S::I32| {
+            let mut lanes = vec![0; S::I32::LANES];
             // SAFETY: as many numbers as a vector has.
             unsafe { v.store(lanes.as_mut_ptr()) };
             lanes
         };
-        let of = |each: &dyn Fn(usize) -> i32| (0..V::LANES).map(each).collect::<Vec<_>>();
-        // SAFETY: enough numbers for four vectors; the form's test runs where the machine has them.
-        let [a, b, c, d] = [0, 1, 2, 3].map(|at| unsafe { V::load(xs[at * V::LANES..].as_ptr()) });
-        let (x, y) = (|at: usize| xs[at], |at: usize| xs[V::LANES + at]);
-        // SAFETY: as above.
-        let all = |x: i32| unsafe { V::splat(x) };
+        let of = |each: &dyn Fn(usize) -> i32| (0..S::I32::LANES).map(each).collect::<Vec<_>>();
+        // SAFETY: enough numbers for four vectors.
+        let [a, b, c, d] =
+            [0, 1, 2, 3].map(|at| unsafe { S::I32::load(isa, xs[at * S::I32::LANES..].as_ptr()) });
+        let (x, y) = (|at: usize| xs[at], |at: usize| xs[S::I32::LANES + at]);
+        let all = |x: i32| S::I32::splat(isa, x);
         assert_eq!(lanes(a.add(b)), of(&|at| x(at).wrapping_add(y(at))));
         assert_eq!(lanes(a.sub(b)), of(&|at| x(at).wrapping_sub(y(at))));
         assert_eq!(lanes(a.mul(b)), of(&|at| x(at).wrapping_mul(y(at))));
@@ -35,24 +35,25 @@ impl I32Kernel for Lanes {
         assert_eq!(lanes(a.clamp(all(-77), all(1 << 20))), of(&|at| x(at).clamp(-77, 1 << 20)));
         let greater = |at: usize| x(at).cast_unsigned().max(y(at).cast_unsigned()).cast_signed();
         assert_eq!(lanes(a.max_unsigned(b)), of(&greater));
-        let most = (0..V::LANES).map(|at| x(at).cast_unsigned()).max().unwrap();
+        let most = (0..S::I32::LANES).map(|at| x(at).cast_unsigned()).max().unwrap();
         assert!(a.any_reaches_unsigned(all(most.cast_signed())));
         assert!(!a.any_reaches_unsigned(all((most + 1).cast_signed())));
         let small = a.shift_right(all(22));
         let factors = b.shift_right(all(22)).and(all(0xffff));
-        let product = |at: usize| xs[2 * V::LANES + at].wrapping_add((x(at) >> 22) * (y(at) >> 22));
+        let product =
+            |at: usize| xs[2 * S::I32::LANES + at].wrapping_add((x(at) >> 22) * (y(at) >> 22));
         assert_eq!(lanes(c.mul_add_16(small, factors)), of(&product));
         let bytes: Vec<u8> = xs.iter().map(|x| x.to_le_bytes()[3]).collect();
         // SAFETY: more bytes than lanes.
-        let wide = unsafe { V::bytes(bytes.as_ptr(), 0x80) };
+        let wide = unsafe { S::I32::bytes(isa, bytes.as_ptr(), 0x80) };
         assert_eq!(lanes(wide), of(&|at| i32::from(bytes[at] ^ 0x80)));
-        for count in 0..=V::LANES {
+        for count in 0..=S::I32::LANES {
             let kept = |at: usize| if at < count { x(at) } else { 0 };
             assert_eq!(lanes(a.first(count)), of(&kept));
             // SAFETY: as above.
-            let first = lanes(unsafe { V::first_bytes(bytes.as_ptr(), count, 0x80) });
+            let first = lanes(unsafe { S::I32::first_bytes(isa, bytes.as_ptr(), count, 0x80) });
             assert_eq!(first[..count], lanes(wide)[..count]);
-            let mut got = vec![9; V::LANES + 1];
+            let mut got = vec![9; S::I32::LANES + 1];
             // SAFETY: at most a vector.
             unsafe { a.store_bytes(got.as_mut_ptr(), count) };
             let want: Vec<_> = xs[..count].iter().map(|x| x.to_le_bytes()[0]).collect();
@@ -65,7 +66,8 @@ impl I32Kernel for Lanes {
             assert_eq!(channels.quick, Some(Quick { negative }));
             // SAFETY: sixty-four channels, and room for four vectors.
             unsafe {
-                let (by, quick) = (V::multipliers(&channels, 0), V::quick(&channels, 0));
+                let (by, quick) =
+                    (S::I32::multipliers(isa, &channels, 0), S::I32::quick(isa, &channels, 0));
                 let want = |at: usize| channels.stored(xs[at] >> 6, at);
                 let sums = [a, b, c, d].map(|v| v.shift_right(all(6)));
                 assert_eq!(lanes(sums[0].scaled(&by)), of(&|at| one.apply(x(at) >> 6)));
@@ -74,9 +76,14 @@ impl I32Kernel for Lanes {
                     true => v.rounded::<true>(&quick),
                     false => v.rounded::<false>(&quick),
                 });
-                for count in 0..=4 * V::LANES {
-                    let mut got = vec![9; 4 * V::LANES + 1];
-                    V::store_narrow(rounded, &V::narrow(&channels), got.as_mut_ptr(), count);
+                for count in 0..=4 * S::I32::LANES {
+                    let mut got = vec![9; 4 * S::I32::LANES + 1];
+                    S::I32::store_narrow(
+                        rounded,
+                        &S::I32::narrow(isa, &channels),
+                        got.as_mut_ptr(),
+                        count,
+                    );
                     for (at, got) in got.into_iter().enumerate() {
                         let want = if at < count { want(at).to_le_bytes()[0] } else { 9 };
                         assert_eq!(got, want, "{low} to {high}, {at} of {count}");
@@ -89,9 +96,9 @@ impl I32Kernel for Lanes {
 
 #[test]
 fn every_vector_is_its_lanes() {
-    const FORMS: &[Form<unsafe fn(&())>] = forms!(Lanes, |()| ());
-    for form in detected(FORMS) {
+    const VARIANTS: Variants<unsafe fn(&())> = variants!(Lanes, |()| ());
+    for variant in VARIANTS.all() {
         // SAFETY: the machine has it.
-        unsafe { (form.run)(&()) };
+        unsafe { (variant.run)(&()) };
     }
 }

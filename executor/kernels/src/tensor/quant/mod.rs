@@ -184,7 +184,7 @@ pub const fn real_activation_range(activation: FusedActivation) -> (f32, f32) {
     }
 }
 
-/// `x` within `low..=high`; NaN stays NaN, in every form of every kernel.
+/// `x` within `low..=high`; NaN stays NaN, in every variant of every kernel.
 #[inline(always)]
 pub fn clamp_real(x: f32, low: f32, high: f32) -> f32 {
     if x < low {

@@ -177,7 +177,7 @@ impl<
         let mut weights = [[[[first; WORDS]; SIDE]; 2]; ROWS];
         for at in 0..W::PARTS * SIDE * WORDS {
             let (part, tap, word) = (at / WORDS / SIDE, at / WORDS % SIDE, at % WORDS);
-            // SAFETY: as above; there are as many parts as the form multiplies.
+            // SAFETY: as above; there are as many parts as the variant multiplies.
             let all = unsafe { W::weights(s.weights.add((1 + at) * LANES)) };
             weights[0][part][tap][word] = all;
             if ROWS == 2 {

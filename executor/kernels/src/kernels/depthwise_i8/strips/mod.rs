@@ -36,7 +36,7 @@ use crate::tensor::rows::Pitched;
 /// Channels of a block.
 pub(super) const LANES: usize = 16;
 
-/// A form's strips.
+/// A variant's strips.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StripKernel {
     /// The encoding of lanes.
@@ -199,7 +199,7 @@ impl Strips {
 
     /// # Safety
     /// `image` is readable for the patches' elements, `output` writable for rows times channels;
-    /// the lines are there, `scratch` is as long as it has to be, and the machine has the form's
+    /// the lines are there, `scratch` is as long as it has to be, and the machine has the variant's
     /// instruction set.
     pub(super) unsafe fn run(
         &self,
