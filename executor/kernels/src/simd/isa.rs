@@ -64,6 +64,14 @@ proof! {
     )
 }
 
+impl Avx512 {
+    /// The part of vectors half as wide.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn avx2(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
 impl Avx512Vbmi {
     /// The part without VBMI.
     pub fn avx512(self) -> Avx512 {

@@ -45,8 +45,7 @@ pub(crate) use kernel::{Kernel, Simd};
 pub(crate) use variants::{Row, rows, variants};
 pub use variants::{Variant, Variants};
 
-/// Asks for the line at an address, to be in L2 a little later. Nothing need be
-/// there.
+/// Prefetches the cache line at an address into L2. Nothing need be there.
 #[inline(always)]
 pub(crate) fn fetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -54,6 +53,20 @@ pub(crate) fn fetch<T>(at: *const T) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Prefetches the cache line at an address into L1. Nothing need be there.
+#[inline(always)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) fn fetch_l1<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;

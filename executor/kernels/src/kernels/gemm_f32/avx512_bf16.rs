@@ -8,11 +8,14 @@ use core::arch::x86_64::{
 };
 use core::mem::transmute;
 
-use super::avx512::{LANES, Vectors};
 use super::pairs::Bf16Pairs;
 use super::panels::{Microkernel, Width};
-use super::rows::{Line, twelve};
+use super::rows::{Products, twelve};
 use super::tile::Tile;
+use crate::simd::vector_f32::{F32Simd, F32x8, F32x16};
+use crate::simd::{Avx2, Avx512, Avx512Bf16};
+
+const LANES: usize = F32x16::LANES;
 
 /// Panels as wide as those of floats.
 pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
@@ -31,50 +34,42 @@ pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
 unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<OfPairs<WHOLE, HALF>>(tile) };
+    unsafe { twelve::<_, WHOLE, HALF>(Avx512Bf16::new_unchecked(), tile) };
 }
 
-/// Weights in pairs, or sums of floats. Vectors of floats and of twice as many halves are the same
-/// bits.
-#[derive(Clone, Copy)]
-struct OfPairs<const WHOLE: usize, const HALF: bool>(Vectors<WHOLE, HALF>);
-
-impl<const WHOLE: usize, const HALF: bool> Line for OfPairs<WHOLE, HALF> {
-    const COLUMNS: usize = Vectors::<WHOLE, HALF>::COLUMNS;
+/// Vectors of floats and of twice as many halves are the same bits.
+impl Products for Avx512Bf16 {
+    type Whole = F32x16;
+    type Half = F32x8;
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller promises.
-        Self(unsafe { Vectors::load(from) })
+    fn whole(self) -> Avx512 {
+        self.avx512()
     }
 
     #[inline(always)]
-    fn fetch(from: *const f32) {
-        Vectors::<WHOLE, HALF>::fetch(from);
+    fn half(self) -> Avx2 {
+        self.avx512().avx2()
     }
 
     #[inline(always)]
-    unsafe fn with_products(mut self, x: *const f32, weights: &Self) -> Self {
-        // SAFETY: as the caller promises; a line is proof of the instruction set.
+    unsafe fn add(self, x: *const f32, weights: F32x16, sums: F32x16) -> F32x16 {
+        // SAFETY: as the caller promises; `Avx512Bf16` proves the instruction set.
         unsafe {
-            let x = x.cast::<i32>().read_unaligned();
-            let whole = transmute::<__m512i, __m512bh>(_mm512_set1_epi32(x));
-            for (sum, &weights) in self.0.whole.iter_mut().zip(&weights.0.whole) {
-                *sum = _mm512_dpbf16_ps(*sum, whole, transmute::<__m512, __m512bh>(weights));
-            }
-            if HALF {
-                let half = transmute::<__m256i, __m256bh>(_mm256_set1_epi32(x));
-                let weights = transmute::<__m256, __m256bh>(weights.0.half);
-                self.0.half = _mm256_dpbf16_ps(self.0.half, half, weights);
-            }
+            let x = _mm512_set1_epi32(x.cast::<i32>().read_unaligned());
+            let x = transmute::<__m512i, __m512bh>(x);
+            F32x16(_mm512_dpbf16_ps(sums.0, x, transmute::<__m512, __m512bh>(weights.0)))
         }
-        self
     }
 
     #[inline(always)]
-    unsafe fn store(self, tile: &Tile, row: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { self.0.store(tile, row) };
+    unsafe fn add_half(self, x: *const f32, weights: F32x8, sums: F32x8) -> F32x8 {
+        // SAFETY: as the caller promises; `Avx512Bf16` proves the instruction set.
+        unsafe {
+            let x = _mm256_set1_epi32(x.cast::<i32>().read_unaligned());
+            let x = transmute::<__m256i, __m256bh>(x);
+            F32x8(_mm256_dpbf16_ps(sums.0, x, transmute::<__m256, __m256bh>(weights.0)))
+        }
     }
 }
 

@@ -1,33 +1,126 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
-use super::tile::{ROWS_PER_BASE, Tile, bases};
+use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
+use crate::simd::fetch_l1;
+use crate::simd::vector_f32::F32Simd;
 
-/// As many floats as a panel is wide, in registers: a line of weights, or the sums of one row.
-///
-/// Whoever makes one vouches that the machine has the instruction set. The methods are always
-/// inlined, into functions that state it.
-pub(super) trait Line: Copy {
-    /// Columns of the panel.
-    const COLUMNS: usize;
+/// Products of an element and a line of weights. A value proves that the machine has the
+/// instruction set. The methods are always inlined, into functions that state it.
+pub(super) trait Products: Copy {
+    /// Vectors of sums and of weights.
+    type Whole: F32Simd;
+    /// Vectors half as wide, for a last one that is no wider; the same where there are none.
+    type Half: F32Simd;
+
+    fn whole(self) -> <Self::Whole as F32Simd>::Isa;
+
+    fn half(self) -> <Self::Half as F32Simd>::Isa;
+
+    /// Adds the products of an element of a row and a vector of weights.
+    ///
+    /// # Safety
+    /// The element is readable.
+    #[inline(always)]
+    unsafe fn add(self, x: *const f32, weights: Self::Whole, sums: Self::Whole) -> Self::Whole {
+        // SAFETY: as the caller promises.
+        let x = Self::Whole::splat(self.whole(), unsafe { x.read_unaligned() });
+        x.mul_add(weights, sums)
+    }
+
+    /// The same of a half vector.
+    ///
+    /// # Safety
+    /// The element is readable.
+    #[inline(always)]
+    unsafe fn add_half(self, x: *const f32, weights: Self::Half, sums: Self::Half) -> Self::Half {
+        // SAFETY: as the caller promises.
+        let x = Self::Half::splat(self.half(), unsafe { x.read_unaligned() });
+        x.mul_add(weights, sums)
+    }
+}
+
+/// As many floats as a panel is wide: some vectors, and half of one more with `HALF`. A line of
+/// weights, or the sums of one row.
+#[derive(Clone, Copy)]
+struct Line<P: Products, const WHOLE: usize, const HALF: bool> {
+    whole: [P::Whole; WHOLE],
+    /// Zeros without `HALF`.
+    half: P::Half,
+}
+
+impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
+    const LANES: usize = P::Whole::LANES;
+    const COLUMNS: usize = WHOLE * Self::LANES + if HALF { P::Half::LANES } else { 0 };
 
     /// # Safety
-    /// The line is readable; the machine has the instruction set.
-    unsafe fn load(from: *const f32) -> Self;
+    /// The line is readable.
+    #[inline(always)]
+    unsafe fn load(isa: P, from: *const f32) -> Self {
+        let mut line = Self {
+            whole: [P::Whole::splat(isa.whole(), 0.0); WHOLE],
+            half: P::Half::splat(isa.half(), 0.0),
+        };
+        // SAFETY: as the caller promises.
+        unsafe {
+            for (v, vector) in line.whole.iter_mut().enumerate() {
+                *vector = P::Whole::load(isa.whole(), from.add(v * Self::LANES));
+            }
+            if HALF {
+                line.half = P::Half::load(isa.half(), from.add(WHOLE * Self::LANES));
+            }
+        }
+        line
+    }
 
-    /// Asks for a line of weights that is soon needed. Nothing need be there.
-    fn fetch(from: *const f32);
+    /// Prefetches a line of weights that is soon needed. Nothing need be there.
+    #[inline(always)]
+    fn fetch(from: *const f32) {
+        for at in (0..Self::COLUMNS).step_by(16) {
+            fetch_l1(from.wrapping_add(AHEAD + at));
+        }
+    }
 
     /// Adds the products of an element and a line of weights.
     ///
     /// # Safety
     /// The element is readable.
-    unsafe fn with_products(self, x: *const f32, weights: &Self) -> Self;
+    #[inline(always)]
+    unsafe fn with_products(mut self, isa: P, x: *const f32, weights: &Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            for (sums, &weights) in self.whole.iter_mut().zip(&weights.whole) {
+                *sums = isa.add(x, weights, *sums);
+            }
+            if HALF {
+                self.half = isa.add_half(x, weights.half, self.half);
+            }
+        }
+        self
+    }
 
     /// Clamps sums and stores those of the tile's columns, in its row `row`.
     ///
     /// # Safety
     /// They are writable.
-    unsafe fn store(self, tile: &Tile, row: usize);
+    #[inline(always)]
+    unsafe fn store(self, tile: &Tile, row: usize) {
+        let output = tile.output.wrapping_add(row * tile.stride);
+        // SAFETY: no more columns than there are.
+        unsafe {
+            for (v, sums) in self.whole.into_iter().enumerate() {
+                let first = v * Self::LANES;
+                let columns = tile.columns.saturating_sub(first).min(Self::LANES);
+                let y = sums.clamp(sums.filled(tile.low), sums.filled(tile.high));
+                y.store_first(output.wrapping_add(first), columns);
+            }
+            if HALF {
+                let first = WHOLE * Self::LANES;
+                let columns = tile.columns.saturating_sub(first).min(P::Half::LANES);
+                let y = self.half.clamp(self.half.filled(tile.low), self.half.filled(tile.high));
+                y.store_first(output.wrapping_add(first), columns);
+            }
+        }
+    }
 }
 
 /// Tiles of up to six rows.
@@ -35,16 +128,16 @@ pub(super) trait Line: Copy {
 /// # Safety
 /// As for [`super::panels::Width::run`].
 #[inline(always)]
-pub(super) unsafe fn six<L: Line>(tile: &Tile) {
+pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa: P, tile: &Tile) {
     // SAFETY: as the caller promises; each arm differs in the number of rows alone.
     unsafe {
         match tile.rows {
-            1 => rows::<L, 1, 2>(tile),
-            2 => rows::<L, 2, 2>(tile),
-            3 => rows::<L, 3, 2>(tile),
-            4 => rows::<L, 4, 2>(tile),
-            5 => rows::<L, 5, 2>(tile),
-            _ => rows::<L, 6, 2>(tile),
+            1 => rows::<P, WHOLE, HALF, 1, 2>(isa, tile),
+            2 => rows::<P, WHOLE, HALF, 2, 2>(isa, tile),
+            3 => rows::<P, WHOLE, HALF, 3, 2>(isa, tile),
+            4 => rows::<P, WHOLE, HALF, 4, 2>(isa, tile),
+            5 => rows::<P, WHOLE, HALF, 5, 2>(isa, tile),
+            _ => rows::<P, WHOLE, HALF, 6, 2>(isa, tile),
         }
     }
 }
@@ -55,22 +148,25 @@ pub(super) unsafe fn six<L: Line>(tile: &Tile) {
 /// As for [`super::panels::Width::run`].
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn twelve<L: Line>(tile: &Tile) {
+pub(super) unsafe fn twelve<P: Products, const WHOLE: usize, const HALF: bool>(
+    isa: P,
+    tile: &Tile,
+) {
     // SAFETY: as the caller promises; each arm differs in the number of rows alone.
     unsafe {
         match tile.rows {
-            1 => rows::<L, 1, 4>(tile),
-            2 => rows::<L, 2, 4>(tile),
-            3 => rows::<L, 3, 4>(tile),
-            4 => rows::<L, 4, 4>(tile),
-            5 => rows::<L, 5, 4>(tile),
-            6 => rows::<L, 6, 4>(tile),
-            7 => rows::<L, 7, 4>(tile),
-            8 => rows::<L, 8, 4>(tile),
-            9 => rows::<L, 9, 4>(tile),
-            10 => rows::<L, 10, 4>(tile),
-            11 => rows::<L, 11, 4>(tile),
-            _ => rows::<L, 12, 4>(tile),
+            1 => rows::<P, WHOLE, HALF, 1, 4>(isa, tile),
+            2 => rows::<P, WHOLE, HALF, 2, 4>(isa, tile),
+            3 => rows::<P, WHOLE, HALF, 3, 4>(isa, tile),
+            4 => rows::<P, WHOLE, HALF, 4, 4>(isa, tile),
+            5 => rows::<P, WHOLE, HALF, 5, 4>(isa, tile),
+            6 => rows::<P, WHOLE, HALF, 6, 4>(isa, tile),
+            7 => rows::<P, WHOLE, HALF, 7, 4>(isa, tile),
+            8 => rows::<P, WHOLE, HALF, 8, 4>(isa, tile),
+            9 => rows::<P, WHOLE, HALF, 9, 4>(isa, tile),
+            10 => rows::<P, WHOLE, HALF, 10, 4>(isa, tile),
+            11 => rows::<P, WHOLE, HALF, 11, 4>(isa, tile),
+            _ => rows::<P, WHOLE, HALF, 12, 4>(isa, tile),
         }
     }
 }
@@ -78,25 +174,35 @@ pub(super) unsafe fn twelve<L: Line>(tile: &Tile) {
 /// # Safety
 /// As for [`six`]; the tile has `COUNT` rows, and `BASES` are as many as they are addressed from.
 #[inline(always)]
-unsafe fn rows<L: Line, const COUNT: usize, const BASES: usize>(tile: &Tile) {
+unsafe fn rows<
+    P: Products,
+    const WHOLE: usize,
+    const HALF: bool,
+    const COUNT: usize,
+    const BASES: usize,
+>(
+    isa: P,
+    tile: &Tile,
+) {
     // SAFETY: a line of bias.
-    let mut sums = [unsafe { L::load(tile.bias) }; COUNT];
-    tile.fetch_next_outputs(COUNT, L::COLUMNS);
+    let mut sums = [unsafe { Line::<P, WHOLE, HALF>::load(isa, tile.bias) }; COUNT];
+    let columns = Line::<P, WHOLE, HALF>::COLUMNS;
+    tile.fetch_next_outputs(COUNT, columns);
     for segment in tile.segments() {
         let mut w = segment.weights;
         let mut bases: [*const f32; BASES] = bases(segment.rows, tile.row_stride);
         for _ in 0..tile.len {
             // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
             unsafe {
-                let weights = L::load(w);
-                L::fetch(w);
+                let weights = Line::<P, WHOLE, HALF>::load(isa, w);
+                Line::<P, WHOLE, HALF>::fetch(w);
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let base = bases[row / ROWS_PER_BASE];
                     let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
-                    *sums = sums.with_products(x, &weights);
+                    *sums = sums.with_products(isa, x, &weights);
                 }
             }
-            w = w.wrapping_add(L::COLUMNS);
+            w = w.wrapping_add(columns);
             bases = bases.map(|base| base.wrapping_add(1));
         }
     }

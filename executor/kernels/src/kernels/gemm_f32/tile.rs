@@ -72,7 +72,7 @@ pub(super) const ROWS_PER_BASE: usize = 3;
 /// The distance in floats at which weights are prefetched: a panel is too large for the first
 /// cache, and the machine's own prefetching ends with each page. For 49 rows it makes 100 GFLOP/s
 /// of 94.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const AHEAD: usize = 256;
 
 /// Addresses of every third row.

@@ -7,39 +7,41 @@ use core::arch::x86_64::{
 };
 
 use super::kernel::{GemvKernel, Panels};
-use super::panels::{Sums, panels};
+use super::panels::{PanelSums, panels};
+use crate::simd::Avx2;
 
 pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1, 2>(all) };
+    unsafe { panels::<Pairs, 1, 2>(Avx2::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of four columns in each vector.
 #[derive(Clone, Copy)]
 struct Pairs([__m256i; 4]);
 
-impl Sums for Pairs {
+impl PanelSums for Pairs {
+    type Isa = Avx2;
     type Word = __m256i;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: as the caller promises.
+    fn zero(_: Avx2) -> Self {
+        // SAFETY: `Avx2` proves the instruction set.
         Self([unsafe { _mm256_setzero_si256() }; 4])
     }
 
     #[inline(always)]
-    unsafe fn word(x: u32) -> __m256i {
+    unsafe fn word(_: Avx2, from: *const u32) -> __m256i {
         // SAFETY: as the caller promises.
-        unsafe { _mm256_cvtepu8_epi16(_mm_set1_epi32(x.cast_signed())) }
+        unsafe { _mm256_cvtepu8_epi16(_mm_set1_epi32((*from).cast_signed())) }
     }
 
     #[inline(always)]
-    unsafe fn with_products(mut self, word: __m256i, line: *const i8) -> Self {
+    unsafe fn with_products(mut self, _: Avx2, word: __m256i, line: *const i8) -> Self {
         for (quarter, sums) in self.0.iter_mut().enumerate() {
-            // SAFETY: a quarter of the line; sums are proof of the instruction set.
+            // SAFETY: a quarter of the line.
             unsafe {
                 let weights = _mm_loadu_si128(line.add(quarter * 16).cast());
                 let products = _mm256_madd_epi16(word, _mm256_cvtepi8_epi16(weights));
@@ -50,7 +52,7 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn store(self, start: *const i32, to: *mut i32) {
+    unsafe fn store(self, _: Avx2, start: *const i32, to: *mut i32) {
         let [a, b, c, d] = self.0;
         // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction
         // set.

@@ -6,39 +6,41 @@ use core::arch::aarch64::{
 };
 
 use super::kernel::{GemvKernel, Panels};
-use super::panels::{Sums, panels};
+use super::panels::{PanelSums, panels};
+use crate::simd::Neon;
 
 pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1, 2>(all) };
+    unsafe { panels::<Pairs, 1, 2>(Neon::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of two columns in each vector.
 #[derive(Clone, Copy)]
 struct Pairs([[int32x4_t; 2]; 4]);
 
-impl Sums for Pairs {
+impl PanelSums for Pairs {
+    type Isa = Neon;
     type Word = int8x16_t;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: as the caller promises.
+    fn zero(_: Neon) -> Self {
+        // SAFETY: `Neon` proves the instruction set.
         Self([[unsafe { vdupq_n_s32(0) }; 2]; 4])
     }
 
     #[inline(always)]
-    unsafe fn word(x: u32) -> int8x16_t {
+    unsafe fn word(_: Neon, from: *const u32) -> int8x16_t {
         // SAFETY: as the caller promises.
-        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(x)) }
+        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(*from)) }
     }
 
     #[inline(always)]
-    unsafe fn with_products(mut self, word: int8x16_t, line: *const i8) -> Self {
+    unsafe fn with_products(mut self, _: Neon, word: int8x16_t, line: *const i8) -> Self {
         for (quarter, [low, high]) in self.0.iter_mut().enumerate() {
-            // SAFETY: a quarter of the line; sums are proof of the instruction set.
+            // SAFETY: a quarter of the line.
             unsafe {
                 let weights = vld1q_s8(line.add(quarter * 16));
                 let products = vmull_s8(vget_low_s8(weights), vget_low_s8(word));
@@ -50,7 +52,7 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn store(self, start: *const i32, to: *mut i32) {
+    unsafe fn store(self, _: Neon, start: *const i32, to: *mut i32) {
         for (quarter, [low, high]) in self.0.into_iter().enumerate() {
             // SAFETY: as the caller promises, four columns each; sums are proof of the instruction
             // set.

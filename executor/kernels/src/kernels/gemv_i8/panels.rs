@@ -1,34 +1,73 @@
 //! The loop over panels: the same for every instruction set.
 
 use super::kernel::{COLUMNS, DEPTH, Panels};
+use crate::simd::dot::Dot;
+use crate::simd::vector_i32::I32Simd;
 
-/// The sums of a panel's columns, in registers.
-///
-/// Whoever makes them vouches that the machine has the instruction set. The methods are always
-/// inlined, into functions that state it.
-pub(super) trait Sums: Copy {
+/// The sums of a panel's columns, in registers. The methods are always inlined, into functions that
+/// state the instruction set.
+pub(super) trait PanelSums: Copy {
+    /// The proof of the instruction set.
+    type Isa: Copy;
     /// Four bytes of the row, for every column.
     type Word: Copy;
 
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn zero() -> Self;
+    fn zero(isa: Self::Isa) -> Self;
 
     /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn word(x: u32) -> Self::Word;
+    /// The word is readable.
+    unsafe fn word(isa: Self::Isa, from: *const u32) -> Self::Word;
 
     /// Adds the products with a line of weights.
     ///
     /// # Safety
     /// The line is there.
-    unsafe fn with_products(self, word: Self::Word, line: *const i8) -> Self;
+    unsafe fn with_products(self, isa: Self::Isa, word: Self::Word, line: *const i8) -> Self;
 
     /// Stores them, what each starts with added.
     ///
     /// # Safety
     /// There is one for each column at both.
-    unsafe fn store(self, start: *const i32, to: *mut i32);
+    unsafe fn store(self, isa: Self::Isa, start: *const i32, to: *mut i32);
+}
+
+/// One sum per column, by dot products of bytes.
+#[derive(Clone, Copy)]
+pub(super) struct DotSums<D: Dot, const VECTORS: usize>([D::Sums; VECTORS]);
+
+impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
+    type Isa = D;
+    type Word = D::Word;
+
+    #[inline(always)]
+    fn zero(isa: D) -> Self {
+        Self([D::Sums::splat(isa.vectors(), 0); VECTORS])
+    }
+
+    #[inline(always)]
+    unsafe fn word(isa: D, from: *const u32) -> D::Word {
+        // SAFETY: as the caller promises.
+        unsafe { isa.word(from.cast(), isa.flip(0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn with_products(mut self, isa: D, word: D::Word, line: *const i8) -> Self {
+        for (v, sums) in self.0.iter_mut().enumerate() {
+            let part = line.wrapping_add(v * D::Sums::LANES * DEPTH);
+            // SAFETY: a part of the line.
+            *sums = isa.dot(*sums, word, unsafe { isa.words(part.cast()) });
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, isa: D, start: *const i32, to: *mut i32) {
+        for (v, sums) in self.0.into_iter().enumerate() {
+            let at = v * D::Sums::LANES;
+            // SAFETY: as the caller promises, so many columns each.
+            unsafe { sums.add(D::Sums::load(isa.vectors(), start.add(at))).store(to.add(at)) };
+        }
+    }
 }
 
 /// All panels, `SIDE` of them at a time: so many that the latency of a product is hidden. They meet
@@ -38,17 +77,20 @@ pub(super) trait Sums: Copy {
 /// # Safety
 /// As for [`super::kernel::GemvKernel::run`].
 #[inline(always)]
-pub(super) unsafe fn panels<S: Sums, const SIDE: usize, const ROWS: usize>(panels: &Panels) {
+pub(super) unsafe fn panels<S: PanelSums, const SIDE: usize, const ROWS: usize>(
+    isa: S::Isa,
+    panels: &Panels,
+) {
     let whole = panels.panels / SIDE * SIDE;
     // SAFETY: panels that are there.
     unsafe {
         for first in (0..whole).step_by(SIDE) {
-            some::<S, SIDE, ROWS>(panels, first);
+            some::<S, SIDE, ROWS>(isa, panels, first);
         }
         match panels.panels - whole {
-            3 => some::<S, 3, ROWS>(panels, whole),
-            2 => some::<S, 2, ROWS>(panels, whole),
-            1 => some::<S, 1, ROWS>(panels, whole),
+            3 => some::<S, 3, ROWS>(isa, panels, whole),
+            2 => some::<S, 2, ROWS>(isa, panels, whole),
+            1 => some::<S, 1, ROWS>(isa, panels, whole),
             _ => {}
         }
     }
@@ -59,15 +101,19 @@ pub(super) unsafe fn panels<S: Sums, const SIDE: usize, const ROWS: usize>(panel
 /// # Safety
 /// As for the panels; there are `COUNT` of them from `first` on.
 #[inline(always)]
-unsafe fn some<S: Sums, const COUNT: usize, const ROWS: usize>(panels: &Panels, first: usize) {
+unsafe fn some<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+    isa: S::Isa,
+    panels: &Panels,
+    first: usize,
+) {
     let whole = panels.rows / ROWS * ROWS;
     // SAFETY: rows that are there.
     unsafe {
         for row in (0..whole).step_by(ROWS) {
-            tile::<S, COUNT, ROWS>(panels, first, row);
+            tile::<S, COUNT, ROWS>(isa, panels, first, row);
         }
         for row in whole..panels.rows {
-            tile::<S, COUNT, 1>(panels, first, row);
+            tile::<S, COUNT, 1>(isa, panels, first, row);
         }
     }
 }
@@ -75,7 +121,8 @@ unsafe fn some<S: Sums, const COUNT: usize, const ROWS: usize>(panels: &Panels, 
 /// # Safety
 /// As for the panels; there are `ROWS` rows from `row` on.
 #[inline(always)]
-unsafe fn tile<S: Sums, const COUNT: usize, const ROWS: usize>(
+unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+    isa: S::Isa,
     panels: &Panels,
     first: usize,
     row: usize,
@@ -85,12 +132,12 @@ unsafe fn tile<S: Sums, const COUNT: usize, const ROWS: usize>(
     let rows = panels.row.wrapping_add(row * words);
     // SAFETY: words of the rows, and a line of each panel for each of them.
     unsafe {
-        let mut sums = [[S::zero(); COUNT]; ROWS];
+        let mut sums = [[S::zero(isa); COUNT]; ROWS];
         for word in 0..words {
             for (row, sums) in sums.iter_mut().enumerate() {
-                let x = S::word(*rows.add(row * words + word));
+                let x = S::word(isa, rows.add(row * words + word));
                 for (at, sums) in sums.iter_mut().enumerate() {
-                    *sums = sums.with_products(x, weights.add((at * words + word) * line));
+                    *sums = sums.with_products(isa, x, weights.add((at * words + word) * line));
                 }
             }
         }
@@ -98,7 +145,7 @@ unsafe fn tile<S: Sums, const COUNT: usize, const ROWS: usize>(
             for (panel, sums) in sums.into_iter().enumerate() {
                 let column = (first + panel) * COLUMNS;
                 let to = panels.sums.add((row + at) * panels.panels * COLUMNS + column);
-                sums.store(panels.start.add(column), to);
+                sums.store(isa, panels.start.add(column), to);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::F32Simd;
 use crate::simd::Avx2;
 
 #[derive(Clone, Copy)]
-pub(crate) struct F32x8(__m256);
+pub(crate) struct F32x8(pub(crate) __m256);
 
 /// As a lane's number.
 #[inline(always)]

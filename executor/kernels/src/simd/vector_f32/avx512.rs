@@ -15,7 +15,7 @@ use super::F32Simd;
 use crate::simd::Avx512;
 
 #[derive(Clone, Copy)]
-pub(crate) struct F32x16(__m512);
+pub(crate) struct F32x16(pub(crate) __m512);
 
 /// The lowest `count` bits, at most 16.
 #[inline(always)]
