@@ -5,50 +5,63 @@
 //! crate.
 //!
 //! ```text
-//!   gemm_f32             tiles of a product: rows where they lie, weights in panels
-//!   gemm_i8              tiles of a product over packed panels of both operands
-//!   patches              rows of a convolution's implicit matrix; pack turns them into panels
-//!   depthwise_f32, _i8   one row of outputs of a 3x3 (or any) window, channels in lanes
-//!   lines                convolutions by lines of their outputs, whatever they are of
-//!   chain                convolutions one behind the other, some lines at a time
-//!   gemv_f32             products of few rows: weights streamed once, many sums side by side
-//!   gemv_i8              the same for a row of bytes, sums of 32 bits
-//!   gates_i16            what goes into the gates of quantised cells, from both products
-//!   product_f32          which of gemm and gemv suits the number of rows
-//!   binary_f32           sums and products of rows of floats
-//!   add_i8, mul_i8       sums and products of quantised tensors of different scales
-//!   byte_table           functions of one byte, by a table of all results
-//!   plain                loops in plain Rust, compiled for every instruction set
-//!   roofline             peak arithmetic and memory bandwidth of one core, for profiles
-//!   spans                element by element over tensors whose rows have a stride
-//!   stripe_sum           checksums of bytes that are copied on the way
-//!   svdf_f32             the memory of a low-rank filter: weighed and shifted in one pass
-//!   transcendental_f32   logistic function, hyperbolic tangent and exponential of rows
+//!   gemm/           gemm_f32, gemm_i8: tiles of rows and of packed panels of weights
+//!                   pack: rows into panels; product_f32: GEMM or GEMV, as suits the rows
+//!   gemv/           gemv_f32, gemv_i8: few rows, weights streamed once
+//!   convolution/    patches, windows: a convolution's implicit matrix; lines: rows of outputs;
+//!                   chain: convolutions one behind the other, some rows at a time
+//!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
+//!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a byte;
+//!                   transcendental_f32: sigmoid, tanh, exp; plain: auto-vectorised loops;
+//!                   spans: rows that have a stride
+//!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
+//!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
+//!   stripe_sum      checksums of bytes that are copied on the way
 //! ```
 
-pub mod add_i8;
-pub mod binary_f32;
-pub mod byte_table;
-pub mod chain;
-pub mod depthwise_f32;
-pub mod depthwise_i8;
-pub mod gates_i16;
-pub mod gemm_f32;
-pub mod gemm_i8;
-pub mod gemv_f32;
-pub mod gemv_i8;
-pub mod lines;
-pub mod mul_i8;
-pub mod pack;
-pub mod patches;
-pub mod plain;
-pub mod product_f32;
 pub mod roofline;
-pub mod spans;
 pub mod stripe_sum;
-pub mod svdf_f32;
-pub mod transcendental_f32;
-pub mod windows;
+
+mod gemm {
+    pub mod gemm_f32;
+    pub mod gemm_i8;
+    pub mod pack;
+    pub mod product_f32;
+}
+mod gemv {
+    pub mod gemv_f32;
+    pub mod gemv_i8;
+}
+mod convolution {
+    pub mod chain;
+    pub mod lines;
+    pub mod patches;
+    pub mod windows;
+}
+mod depthwise {
+    pub mod depthwise_f32;
+    pub mod depthwise_i8;
+}
+mod elementwise {
+    pub mod add_i8;
+    pub mod binary_f32;
+    pub mod byte_table;
+    pub mod mul_i8;
+    pub mod plain;
+    pub mod spans;
+    pub mod transcendental_f32;
+}
+mod recurrent {
+    pub mod gates_i16;
+    pub mod svdf_f32;
+}
+
+pub use convolution::{chain, lines, patches, windows};
+pub use depthwise::{depthwise_f32, depthwise_i8};
+pub use elementwise::{add_i8, binary_f32, byte_table, mul_i8, plain, spans, transcendental_f32};
+pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
+pub use gemv::{gemv_f32, gemv_i8};
+pub use recurrent::{gates_i16, svdf_f32};
 
 /// The precision of float GEMMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

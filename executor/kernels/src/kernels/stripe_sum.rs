@@ -9,7 +9,7 @@
 
 use nnburst_hal::View;
 
-use super::plain::Loop;
+use crate::kernels::plain::Loop;
 use crate::simd::Isa;
 use crate::tensor::{In, Out};
 

@@ -3,7 +3,7 @@
 mod scalar;
 mod vectors;
 
-use super::gemm_i8::Bytes;
+use crate::kernels::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;

@@ -14,7 +14,7 @@ mod steps;
 mod vectors;
 
 use self::vectors::Lines;
-use super::Precision;
+use crate::kernels::Precision;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::{self, Simd};
 use crate::simd::{Isa, Variant, Variants, variants};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{View, ViewMut};
 
-use super::lines::Lines;
+use crate::kernels::lines::Lines;
 use crate::kernels::spans::{Along, each_span};
 use crate::tensor::rows::{Pitched, Rows};
 use crate::tensor::{In, Out};

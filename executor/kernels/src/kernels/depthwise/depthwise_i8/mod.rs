@@ -12,9 +12,9 @@ mod strips;
 
 use std::ops::Range;
 
-use super::gemm_i8::{Bytes, Weights};
-use super::patches::Patches;
-use super::windows::each_run;
+use crate::kernels::gemm_i8::{Bytes, Weights};
+use crate::kernels::patches::Patches;
+use crate::kernels::windows::each_run;
 use crate::simd::requantise::{Channels, Scaling};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::{self, Simd};

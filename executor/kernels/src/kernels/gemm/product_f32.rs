@@ -1,10 +1,10 @@
 //! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
 
-use super::Precision;
-use super::gemm_f32::Gemm;
-use super::gemv_f32::{Gemv, Start};
-use super::lines::Convolution as _;
-use super::patches::Patches;
+use crate::kernels::Precision;
+use crate::kernels::gemm_f32::Gemm;
+use crate::kernels::gemv_f32::{Gemv, Start};
+use crate::kernels::lines::Convolution as _;
+use crate::kernels::patches::Patches;
 use crate::simd::Isa;
 use crate::tensor::rows::{Port, Rows};
 use crate::tensor::{In, Out};

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::patches::Patches;
+use crate::kernels::patches::Patches;
 
 /// A rectangle of output pixels whose windows cover the same part of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

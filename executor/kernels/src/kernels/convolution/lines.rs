@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::patches::Patches;
+use crate::kernels::patches::Patches;
 use crate::tensor::rows::{Pitched, Rows};
 use crate::tensor::{Element, In, Out, check_lengths};
 

@@ -6,9 +6,9 @@ mod vectors;
 
 use std::ops::Range;
 
-use super::lines::Convolution;
-use super::patches::Patches;
-use super::windows::each_region;
+use crate::kernels::lines::Convolution;
+use crate::kernels::patches::Patches;
+use crate::kernels::windows::each_region;
 use crate::simd::{Isa, Variant, Variants, fetch, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;

@@ -84,7 +84,7 @@ impl Patches {
 
     /// Elements of the image.
     #[cfg(test)]
-    pub(super) fn elements(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         self.pixels() * self.channels
     }
 
@@ -117,7 +117,7 @@ impl Patches {
 
     /// An image in one piece.
     #[cfg(test)]
-    pub(super) fn dense<T>(&self, image: &[T]) -> Pitched<*const T> {
+    pub(crate) fn dense<T>(&self, image: &[T]) -> Pitched<*const T> {
         Pitched { start: image.as_ptr(), pitch: self.channels }
     }
 
@@ -234,7 +234,7 @@ unsafe fn fill<T: Copy>(to: *mut T, len: usize, value: T) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Windows of unlike strides, dilations, paddings and sizes, some larger than what is left at a

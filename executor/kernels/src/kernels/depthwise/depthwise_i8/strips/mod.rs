@@ -25,8 +25,8 @@ pub(super) mod neon;
 
 use std::ops::Range;
 
-use super::super::gemm_i8::bands::Bands;
-use super::super::gemm_i8::{Bytes, Encoding, Weights};
+use crate::kernels::gemm_i8::bands::Bands;
+use crate::kernels::gemm_i8::{Bytes, Encoding, Weights};
 use crate::kernels::patches::Patches;
 use crate::simd::requantise::{Channels, Scaling};
 use crate::tensor::packed::Packed;

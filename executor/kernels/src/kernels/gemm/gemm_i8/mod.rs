@@ -17,13 +17,13 @@
 //! points, two to a word, whose products are added without loss.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) mod avx2;
+pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(super) mod avx512;
-pub(super) mod bands;
+pub(crate) mod avx512;
+pub(crate) mod bands;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
-pub(super) mod neon;
+pub(crate) mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_dot;
 mod packing;
@@ -34,15 +34,15 @@ mod tile;
 
 use std::ops::Range;
 
-use super::lines::Convolution;
-use super::patches::Patches;
+use crate::kernels::lines::Convolution;
+use crate::kernels::patches::Patches;
 use crate::simd::requantise::Scaling;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
 use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 use bands::Bands;
-pub(super) use kernel::Encoding;
+pub(crate) use kernel::Encoding;
 pub use kernel::{Bytes, Microkernel, Weights};
 use kernel::{Few, Run};
 use packing::Unpacked;

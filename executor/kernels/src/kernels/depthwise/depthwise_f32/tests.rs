@@ -57,7 +57,7 @@ fn weights_beyond_the_image_count_nothing() {
         weights[..channels].fill(f32::INFINITY);
         for variant in VARIANTS.all() {
             let conv =
-                Depthwise::new(variant.isa, patches, &weights, &bias, super::super::NO_CLAMP);
+                Depthwise::new(variant.isa, patches, &weights, &bias, crate::kernels::NO_CLAMP);
             let conv = conv.unwrap();
             let mut got = vec![0.0; patches.rows() * channels];
             let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
@@ -83,7 +83,7 @@ fn far_borders_and_far_taps_take_no_memory() {
         let (weights, bias) = (vec![2.0; patches.depth()], vec![0.5; CLASHING]);
         let pixels: Vec<f32> = (0..patches.elements()).map(|at| at as f32).collect();
         for variant in VARIANTS.all() {
-            let range = super::super::NO_CLAMP;
+            let range = crate::kernels::NO_CLAMP;
             let conv = Depthwise::new(variant.isa, patches, &weights, &bias, range).unwrap();
             assert!(conv.scratch_bytes() <= 4 * SLICE * 4, "{}", conv.scratch_bytes());
             let mut got = vec![0.0; patches.rows() * CLASHING];
