@@ -13,6 +13,7 @@ use nnburst_hal::{
 };
 use rustix::fs::MemfdFlags;
 
+pub use crate::cache::testing::StripeSum;
 use crate::cache::testing::with_right_sums;
 use crate::{CpuDriver, CpuDriverOptions};
 

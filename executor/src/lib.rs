@@ -74,7 +74,7 @@ pub use lowering::{
     Checkpoint, CompileError, Control, DynamicOutput, ExtensionExecutor, ExtensionRegistry, Io,
     Label, Lowered, OpBuilder, RunError, Stop, Words,
 };
-pub use nnburst_kernels::kernels::stripe_sum::StripeSum;
+pub use nnburst_kernels::kernels::plain::Loop;
 pub use nnburst_kernels::simd::{Isa, IsaError};
 pub use nnburst_kernels::tensor::packed::PackedEntry;
 pub use nnburst_kernels::tensor::{

@@ -2,7 +2,7 @@
 //!
 //! It detects damage, not intent; what is read is validated all the same.
 
-use nnburst_executor::StripeSum;
+use super::stripe_sum::StripeSum;
 
 /// Bytes that are summed up apart.
 pub(crate) const BLOCK: usize = 2 << 20;

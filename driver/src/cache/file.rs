@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nnburst_executor::{AlignedBytes, Snapshot, StripeSum};
+use nnburst_executor::{AlignedBytes, Snapshot};
 use nnburst_hal::process::without_signals;
 use nnburst_hal::{
     Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
@@ -16,6 +16,7 @@ use rustix::io::{Errno, pread, pwrite};
 use rustix::thread::sched_getaffinity;
 
 use super::checksum::{BLOCK, Checksum};
+use super::stripe_sum::StripeSum;
 
 /// The block that one thread reads at a time, with a checksum of its own.
 const _: () = assert!(BLOCK == AlignedBytes::PAGE);

@@ -14,6 +14,7 @@
 
 mod checksum;
 mod file;
+mod stripe_sum;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 

@@ -2,6 +2,7 @@
 
 use super::checksum::Checksum;
 use super::file::{Header, Role};
+pub use super::stripe_sum::StripeSum;
 
 /// The contents of model and data file with the headers that their bodies call for, in the name of
 /// whom the model file's header names, if it has one.

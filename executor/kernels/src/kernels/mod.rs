@@ -16,11 +16,9 @@
 //!                   spans: rows that have a stride
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
-//!   stripe_sum      checksums of bytes that are copied on the way
 //! ```
 
 pub mod roofline;
-pub mod stripe_sum;
 
 mod gemm {
     pub mod gemm_f32;

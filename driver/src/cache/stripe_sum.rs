@@ -1,5 +1,5 @@
-//! Summing bytes up, and copying them on the way: what a compilation cache keeps is known by its
-//! sum.
+//! Checksums of bytes that are copied on the way: what a compilation cache keeps is known by its
+//! checksum.
 //!
 //! The mixing is that of XXH3's long inputs: eight lanes take a stripe of 64 bytes, in which each
 //! multiplies the halves of its word, a key laid over it, and adds its neighbour's word as well;
@@ -7,11 +7,8 @@
 //! copy is summed up for nothing: 14 MB that come from L3 in 0.9 ms, where copying
 //! them first and XXH3 behind it took 1.6.
 
+use nnburst_executor::{In, Isa, Loop, Out};
 use nnburst_hal::View;
-
-use crate::kernels::plain::Loop;
-use crate::simd::Isa;
-use crate::tensor::{In, Out};
 
 /// Bytes that the lanes take at a time.
 const STRIPE: usize = 64;
