@@ -127,7 +127,7 @@ pub enum IsaError {
 impl Isa {
     /// Those that this machine has, best first.
     pub fn all() -> impl Iterator<Item = Self> {
-        KNOWN.into_iter().filter_map(|(_, detect)| detect())
+        KNOWN.iter().filter_map(|known| (known.detect)())
     }
 
     /// The best that this machine has.
@@ -140,9 +140,9 @@ impl Isa {
     /// # Errors
     /// The name is unknown or the machine lacks it.
     pub fn named(name: &str) -> Result<Self, IsaError> {
-        let known = KNOWN.into_iter().find(|&(known, _)| known == name);
-        let (_, detect) = known.ok_or_else(|| IsaError::Unknown(name.to_owned()))?;
-        detect().ok_or_else(|| IsaError::Absent(name.to_owned()))
+        let known = KNOWN.iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| IsaError::Unknown(name.to_owned()))?;
+        (known.detect)().ok_or_else(|| IsaError::Absent(name.to_owned()))
     }
 
     /// The instruction set of the setting `isa` (`NNBURST_ISA`, or a line of the file of settings),
@@ -158,14 +158,21 @@ impl Isa {
     }
 }
 
-/// All instruction sets, best first: the name in settings, and a value if the machine has it.
-const KNOWN: [(&str, fn() -> Option<Isa>); 6] = [
-    ("avx512vbmi", || Avx512Vbmi::detect().map(Isa::Avx512Vbmi)),
-    ("avx512", || Avx512::detect().map(Isa::Avx512)),
-    ("avx2", || Avx2::detect().map(Isa::Avx2)),
-    ("neondot", || NeonDot::detect().map(Isa::NeonDot)),
-    ("neon", || Neon::detect().map(Isa::Neon)),
-    ("scalar", || Some(Isa::Scalar)),
+/// An instruction set by its name in settings.
+struct Known {
+    name: &'static str,
+    /// A value, if the machine has it.
+    detect: fn() -> Option<Isa>,
+}
+
+/// All instruction sets, best first.
+const KNOWN: [Known; 6] = [
+    Known { name: "avx512vbmi", detect: || Avx512Vbmi::detect().map(Isa::Avx512Vbmi) },
+    Known { name: "avx512", detect: || Avx512::detect().map(Isa::Avx512) },
+    Known { name: "avx2", detect: || Avx2::detect().map(Isa::Avx2) },
+    Known { name: "neondot", detect: || NeonDot::detect().map(Isa::NeonDot) },
+    Known { name: "neon", detect: || Neon::detect().map(Isa::Neon) },
+    Known { name: "scalar", detect: || Some(Isa::Scalar) },
 ];
 
 impl std::fmt::Debug for Isa {

@@ -18,9 +18,9 @@ impl Kernel for Mul {
         // `b` alone.
         unsafe {
             if rows.step == 1 {
-                of_step::<S::I32, 1>(isa, rows)
+                of_step::<S::I32, 1>(isa, rows);
             } else {
-                of_step::<S::I32, 0>(isa, rows)
+                of_step::<S::I32, 0>(isa, rows);
             }
         };
     }

@@ -92,7 +92,7 @@ pub(super) unsafe fn one<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     unsafe {
         match run.columns.div_ceil(D::Sums::LANES) {
             4.. if MOST >= 4 => {
-                tile::<D, 1, 4, 4, false>(isa, run, &isa.constants(&run.scaling), 0)
+                tile::<D, 1, 4, 4, false>(isa, run, &isa.constants(&run.scaling), 0);
             }
             3 if MOST >= 3 => tile::<D, 1, 3, 3, false>(isa, run, &isa.constants(&run.scaling), 0),
             2 if MOST >= 2 => tile::<D, 1, 2, 2, false>(isa, run, &isa.constants(&run.scaling), 0),
@@ -161,7 +161,7 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
         unsafe {
-            tile::<D, 6, VECTORS, VECTORS, SUM>(isa, run, constants, (at * 6).min(run.rows - 6))
+            tile::<D, 6, VECTORS, VECTORS, SUM>(isa, run, constants, (at * 6).min(run.rows - 6));
         };
     }
     for at in 0..fours {

@@ -10,6 +10,7 @@ use super::line::{GENERAL, Job, NEGATIVE, Word, strip};
 use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx2::encode;
+use crate::simd::Avx2;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx2::{Narrow, QuickLanes, general};
 
@@ -29,13 +30,13 @@ const LANES: usize = 8;
 #[target_feature(enable = "avx2")]
 unsafe fn three(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { strip::<Lines, 3, 2, 2>(s) };
+    unsafe { strip::<Lines, 3, 2, 2>(Avx2::new_unchecked(), s) };
 }
 
 #[target_feature(enable = "avx2")]
 unsafe fn five(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { strip::<Lines, 5, 3, 2>(s) };
+    unsafe { strip::<Lines, 5, 3, 2>(Avx2::new_unchecked(), s) };
 }
 
 /// Two lines of 16-bit differences: those of a channel in each lane of two registers.
@@ -43,6 +44,7 @@ unsafe fn five(s: &Strip) {
 struct Lines([__m256i; 2]);
 
 impl Word for Lines {
+    type Isa = Avx2;
     type Sums = [__m256i; 2];
     type Order = ();
     type Finish = ([QuickLanes; 2], Narrow);
@@ -52,16 +54,16 @@ impl Word for Lines {
     const QUICK: bool = true;
 
     #[target_feature(enable = "avx2")]
-    unsafe fn apart<J: Job>(s: &Strip) {
+    unsafe fn apart<J: Job<Isa = Avx2>>(isa: Avx2, s: &Strip) {
         // SAFETY: as the caller promises.
-        unsafe { J::run(s) };
+        unsafe { J::run(isa, s) };
     }
 
     #[inline(always)]
-    unsafe fn order() {}
+    fn order(_: Avx2) {}
 
     #[inline(always)]
-    unsafe fn finish(scaling: &Channels) -> ([QuickLanes; 2], Narrow) {
+    unsafe fn finish(_: Avx2, scaling: &Channels) -> ([QuickLanes; 2], Narrow) {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
         unsafe {
             let quick = [QuickLanes::load(scaling, 0), QuickLanes::load(scaling, LANES)];
@@ -70,19 +72,19 @@ impl Word for Lines {
     }
 
     #[inline(always)]
-    unsafe fn sums(from: *const i32) -> [__m256i; 2] {
+    unsafe fn sums(_: Avx2, from: *const i32) -> [__m256i; 2] {
         // SAFETY: as the caller promises.
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(LANES).cast())] }
     }
 
     #[inline(always)]
-    unsafe fn weights(from: *const i32) -> Self {
+    unsafe fn weights(isa: Avx2, from: *const i32) -> Self {
         // SAFETY: as the caller promises.
-        Self(unsafe { Self::sums(from) })
+        Self(unsafe { Self::sums(isa, from) })
     }
 
     #[inline(always)]
-    unsafe fn lines((): &(), from: *const u8, line: usize, count: usize) -> Self {
+    unsafe fn lines(_: Avx2, (): &(), from: *const u8, line: usize, count: usize) -> Self {
         // SAFETY: as the caller promises.
         unsafe {
             let first = _mm256_loadu_si256(from.cast());

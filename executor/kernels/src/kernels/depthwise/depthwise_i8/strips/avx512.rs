@@ -16,6 +16,7 @@ use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx512::encode;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx512::{Narrow, QuickLanes, general};
+use crate::simd::{Avx512, Avx512Vbmi};
 
 /// With one shuffle for each word.
 pub(in super::super) const VBMI: StripKernel =
@@ -33,37 +34,37 @@ pub(in super::super) const KERNEL: StripKernel = StripKernel {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn three(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { split::<Twice, 3, 1>(s) };
+    unsafe { split::<Twice, 3, 1>(Avx512::new_unchecked(), s) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn five(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { split::<Twice, 5, 2>(s) };
+    unsafe { split::<Twice, 5, 2>(Avx512::new_unchecked(), s) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi")]
 unsafe fn vbmi_three(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { split::<Once, 3, 1>(s) };
+    unsafe { split::<Once, 3, 1>(Avx512Vbmi::new_unchecked(), s) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi")]
 unsafe fn vbmi_five(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { split::<Once, 5, 2>(s) };
+    unsafe { split::<Once, 5, 2>(Avx512Vbmi::new_unchecked(), s) };
 }
 
 /// # Safety
 /// As for [`strip`].
 #[inline(always)]
-unsafe fn split<T: Turn, const SIDE: usize, const WORDS: usize>(s: &Strip) {
+unsafe fn split<T: Turn, const SIDE: usize, const WORDS: usize>(isa: T::Isa, s: &Strip) {
     // SAFETY: as the caller promises.
     unsafe {
         if s.split {
-            strip::<Lines<T, 2>, SIDE, WORDS, 4>(s);
+            strip::<Lines<T, 2>, SIDE, WORDS, 4>(isa, s);
         } else {
-            strip::<Lines<T, 1>, SIDE, WORDS, 4>(s);
+            strip::<Lines<T, 1>, SIDE, WORDS, 4>(isa, s);
         }
     }
 }
@@ -80,6 +81,7 @@ impl<T: Turn, const PARTS: usize> Lines<T, PARTS> {
 }
 
 impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
+    type Isa = T::Isa;
     type Sums = __m512i;
     type Order = T;
     type Finish = (QuickLanes, Narrow);
@@ -89,37 +91,36 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     const QUICK: bool = true;
 
     #[inline(always)]
-    unsafe fn apart<J: Job>(s: &Strip) {
+    unsafe fn apart<J: Job<Isa = T::Isa>>(isa: T::Isa, s: &Strip) {
         // SAFETY: as the caller promises.
-        unsafe { T::apart::<J>(s) };
+        unsafe { T::apart::<J>(isa, s) };
     }
 
     #[inline(always)]
-    unsafe fn order() -> T {
-        // SAFETY: as the caller promises.
-        unsafe { T::new() }
+    fn order(isa: T::Isa) -> T {
+        T::new(isa)
     }
 
     #[inline(always)]
-    unsafe fn finish(scaling: &Channels) -> (QuickLanes, Narrow) {
+    unsafe fn finish(_: T::Isa, scaling: &Channels) -> (QuickLanes, Narrow) {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
         unsafe { (QuickLanes::load(scaling, 0), Narrow::new(scaling)) }
     }
 
     #[inline(always)]
-    unsafe fn sums(from: *const i32) -> __m512i {
+    unsafe fn sums(_: T::Isa, from: *const i32) -> __m512i {
         // SAFETY: as the caller promises.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
-    unsafe fn weights(from: *const i32) -> Self {
+    unsafe fn weights(_: T::Isa, from: *const i32) -> Self {
         // SAFETY: as the caller promises.
         Self::of(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
-    unsafe fn lines(order: &T, from: *const u8, line: usize, count: usize) -> Self {
+    unsafe fn lines(_: T::Isa, order: &T, from: *const u8, line: usize, count: usize) -> Self {
         // SAFETY: as the caller promises.
         unsafe {
             let row = |at: usize| _mm_loadu_si128(from.add(at * line).cast());
@@ -192,15 +193,16 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
 /// How sixteen bytes of four lines each are turned so that a lane has those of one channel. What
 /// does it is hidden from the compiler, which makes eight shuffles of it where it sees the order.
 trait Turn: Copy {
+    /// The proof of the instruction set.
+    type Isa: Copy;
+
     /// Runs a job as compiled for the instruction set.
     ///
     /// # Safety
-    /// The machine has it; as for the job.
-    unsafe fn apart<J: Job>(s: &Strip);
+    /// As for the job.
+    unsafe fn apart<J: Job<Isa = Self::Isa>>(isa: Self::Isa, s: &Strip);
 
-    /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn new() -> Self;
+    fn new(isa: Self::Isa) -> Self;
 
     fn turned(&self, lines: __m512i) -> __m512i;
 }
@@ -214,15 +216,17 @@ struct Twice {
 }
 
 impl Turn for Twice {
+    type Isa = Avx512;
+
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    unsafe fn apart<J: Job>(s: &Strip) {
+    unsafe fn apart<J: Job<Isa = Avx512>>(isa: Avx512, s: &Strip) {
         // SAFETY: as the caller promises.
-        unsafe { J::run(s) };
+        unsafe { J::run(isa, s) };
     }
 
     #[inline(always)]
-    unsafe fn new() -> Self {
-        // SAFETY: as the caller promises.
+    fn new(_: Avx512) -> Self {
+        // SAFETY: `Avx512` proves the instruction set.
         unsafe {
             let words = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
             let bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -244,15 +248,17 @@ struct Once {
 }
 
 impl Turn for Once {
+    type Isa = Avx512Vbmi;
+
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi")]
-    unsafe fn apart<J: Job>(s: &Strip) {
+    unsafe fn apart<J: Job<Isa = Avx512Vbmi>>(isa: Avx512Vbmi, s: &Strip) {
         // SAFETY: as the caller promises.
-        unsafe { J::run(s) };
+        unsafe { J::run(isa, s) };
     }
 
     #[inline(always)]
-    unsafe fn new() -> Self {
-        // SAFETY: as the caller promises; sixty-four bytes of our own.
+    fn new(_: Avx512Vbmi) -> Self {
+        // SAFETY: `Avx512Vbmi` proves the instruction set; sixty-four bytes of our own.
         unsafe { Self { bytes: black_box(_mm512_loadu_si512(TURNED.as_ptr().cast())) } }
     }
 

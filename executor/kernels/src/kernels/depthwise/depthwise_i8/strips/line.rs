@@ -12,11 +12,10 @@ pub(super) const NEGATIVE: u8 = 1;
 pub(super) const GENERAL: u8 = 2;
 
 /// Some lines of a column of the image, or of a window's weights: of sixteen channels, in
-/// registers.
-///
-/// Whoever makes one vouches that the machine has the instruction set; what exists can be computed
-/// with. The methods are always inlined, into functions that state the instruction set.
+/// registers. The methods are always inlined, into functions that state the instruction set.
 pub(super) trait Word: Copy {
+    /// The proof of the instruction set.
+    type Isa: Copy;
     /// A sum for each channel.
     type Sums: Copy;
     /// What lines are turned by when they are loaded.
@@ -34,31 +33,35 @@ pub(super) trait Word: Copy {
     /// Runs a job as compiled for the instruction set.
     ///
     /// # Safety
-    /// The machine has it; as for the job.
-    unsafe fn apart<J: Job>(s: &Strip);
+    /// As for the job.
+    unsafe fn apart<J: Job<Isa = Self::Isa>>(isa: Self::Isa, s: &Strip);
+
+    fn order(isa: Self::Isa) -> Self::Order;
 
     /// # Safety
-    /// The machine has the instruction set.
-    unsafe fn order() -> Self::Order;
+    /// There are sixteen channels.
+    unsafe fn finish(isa: Self::Isa, scaling: &Channels) -> Self::Finish;
 
     /// # Safety
-    /// There are sixteen channels; the machine has the instruction set.
-    unsafe fn finish(scaling: &Channels) -> Self::Finish;
+    /// There are sixteen numbers.
+    unsafe fn sums(isa: Self::Isa, from: *const i32) -> Self::Sums;
 
     /// # Safety
-    /// There are sixteen numbers; the machine has the instruction set.
-    unsafe fn sums(from: *const i32) -> Self::Sums;
-
-    /// # Safety
-    /// There are sixteen words; the machine has the instruction set.
-    unsafe fn weights(from: *const i32) -> Self;
+    /// There are sixteen words.
+    unsafe fn weights(isa: Self::Isa, from: *const i32) -> Self;
 
     /// `count` lines of the image, `line` bytes apart; what stands in the place of others is
     /// arbitrary.
     ///
     /// # Safety
-    /// Sixteen channels of so many lines are readable; the machine has the instruction set.
-    unsafe fn lines(order: &Self::Order, from: *const u8, line: usize, count: usize) -> Self;
+    /// Sixteen channels of so many lines are readable.
+    unsafe fn lines(
+        isa: Self::Isa,
+        order: &Self::Order,
+        from: *const u8,
+        line: usize,
+        count: usize,
+    ) -> Self;
 
     /// Weights of the window below: each a line further down, the first what the word before loses.
     fn lowered(self, before: Option<Self>) -> Self;
@@ -81,39 +84,43 @@ pub(super) trait Word: Copy {
 
 /// A part of the work that is a function of its own.
 pub(super) trait Job {
+    /// The proof of the instruction set.
+    type Isa;
+
     /// # Safety
     /// The strip's input is readable, weights and scaling are there, its output is writable.
-    unsafe fn run(s: &Strip);
+    unsafe fn run(isa: Self::Isa, s: &Strip);
 }
 
 /// Windows of `SIDE` lines and columns, up to `PIXELS` at a time; `WORDS` words hold the lines of
 /// one window and of the one below.
 ///
 /// # Safety
-/// As for [`Job::run`]; the machine has the instruction set.
+/// As for [`Job::run`].
 #[inline(always)]
 pub(super) unsafe fn strip<W: Word, const SIDE: usize, const WORDS: usize, const PIXELS: usize>(
+    isa: W::Isa,
     s: &Strip,
 ) {
     // SAFETY: as the caller promises; each arm differs in how sums become bytes alone.
     unsafe {
         match (s.two, s.scaling.quick) {
-            (true, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 2, GENERAL>(s),
-            (false, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 1, GENERAL>(s),
+            (true, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 2, GENERAL>(isa, s),
+            (false, _) if !W::QUICK => sharing::<W, SIDE, WORDS, PIXELS, 1, GENERAL>(isa, s),
             (true, Some(Quick { negative: false })) => {
-                sharing::<W, SIDE, WORDS, PIXELS, 2, POSITIVE>(s);
+                sharing::<W, SIDE, WORDS, PIXELS, 2, POSITIVE>(isa, s);
             }
             (true, Some(Quick { negative: true })) => {
-                sharing::<W, SIDE, WORDS, PIXELS, 2, NEGATIVE>(s);
+                sharing::<W, SIDE, WORDS, PIXELS, 2, NEGATIVE>(isa, s);
             }
             (false, Some(Quick { negative: false })) => {
-                sharing::<W, SIDE, WORDS, PIXELS, 1, POSITIVE>(s);
+                sharing::<W, SIDE, WORDS, PIXELS, 1, POSITIVE>(isa, s);
             }
             (false, Some(Quick { negative: true })) => {
-                sharing::<W, SIDE, WORDS, PIXELS, 1, NEGATIVE>(s);
+                sharing::<W, SIDE, WORDS, PIXELS, 1, NEGATIVE>(isa, s);
             }
-            (true, None) => W::apart::<Line<W, SIDE, WORDS, 2, 1, 0, GENERAL>>(s),
-            (false, None) => W::apart::<Line<W, SIDE, WORDS, 1, 1, 0, GENERAL>>(s),
+            (true, None) => W::apart::<Line<W, SIDE, WORDS, 2, 1, 0, GENERAL>>(isa, s),
+            (false, None) => W::apart::<Line<W, SIDE, WORDS, 1, 1, 0, GENERAL>>(isa, s),
         }
     }
 }
@@ -131,17 +138,20 @@ unsafe fn sharing<
     const ROWS: usize,
     const FINISH: u8,
 >(
+    isa: W::Isa,
     s: &Strip,
 ) {
     // SAFETY: as the caller promises; each arm differs in how windows share columns alone.
     unsafe {
         match s.step {
-            _ if s.count < PIXELS => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(s),
-            step if step == s.tap => W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 1, FINISH>>(s),
-            step if step == 2 * s.tap => {
-                W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 2, FINISH>>(s);
+            _ if s.count < PIXELS => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(isa, s),
+            step if step == s.tap => {
+                W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 1, FINISH>>(isa, s);
             }
-            _ => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(s),
+            step if step == 2 * s.tap => {
+                W::apart::<Line<W, SIDE, WORDS, ROWS, PIXELS, 2, FINISH>>(isa, s);
+            }
+            _ => W::apart::<Line<W, SIDE, WORDS, ROWS, 1, 0, FINISH>>(isa, s),
         }
     }
 }
@@ -168,25 +178,28 @@ impl<
     const FINISH: u8,
 > Job for Line<W, SIDE, WORDS, ROWS, PIXELS, STEP, FINISH>
 {
+    type Isa = W::Isa;
+
     #[inline(always)]
-    unsafe fn run(s: &Strip) {
+    unsafe fn run(isa: W::Isa, s: &Strip) {
         // SAFETY: a block of weights has a line of bias, and one of each word of each column.
-        let (bias, first) = unsafe { (W::sums(s.weights), W::weights(s.weights.add(LANES))) };
+        let (bias, first) =
+            unsafe { (W::sums(isa, s.weights), W::weights(isa, s.weights.add(LANES))) };
         // What fits signed bytes, and what is left; of the second row of windows a line further
         // down.
         let mut weights = [[[[first; WORDS]; SIDE]; 2]; ROWS];
         for at in 0..W::PARTS * SIDE * WORDS {
             let (part, tap, word) = (at / WORDS / SIDE, at / WORDS % SIDE, at % WORDS);
             // SAFETY: as above; there are as many parts as the variant multiplies.
-            let all = unsafe { W::weights(s.weights.add((1 + at) * LANES)) };
+            let all = unsafe { W::weights(isa, s.weights.add((1 + at) * LANES)) };
             weights[0][part][tap][word] = all;
             if ROWS == 2 {
                 let before = (word > 0).then(|| weights[0][part][tap][word - 1]);
                 weights[1][part][tap][word] = all.lowered(before);
             }
         }
-        // SAFETY: sixteen channels; the machine has the instruction set.
-        let (order, finish) = unsafe { (W::order(), W::finish(&s.scaling)) };
+        // SAFETY: sixteen channels.
+        let (order, finish) = (W::order(isa), unsafe { W::finish(isa, &s.scaling) });
         for x in (0..s.count).step_by(PIXELS) {
             // The last tile overlaps the one before.
             let x = x.min(s.count - PIXELS);
@@ -199,7 +212,7 @@ impl<
                     let first = from.wrapping_add(column * s.tap + above * s.line);
                     let count = (SIDE + ROWS - 1 - above).min(W::LINES);
                     // SAFETY: a column of a window, or of two.
-                    let lines = unsafe { W::lines(&order, first, s.line, count) };
+                    let lines = unsafe { W::lines(isa, &order, first, s.line, count) };
                     for (p, r) in (0..PIXELS * ROWS).map(|at| (at / ROWS, at % ROWS)) {
                         let over = column >= p * STEP && column - p * STEP < SIDE;
                         if over && above < SIDE + r && above + W::LINES > r {

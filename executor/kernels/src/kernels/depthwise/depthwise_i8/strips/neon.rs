@@ -9,6 +9,7 @@ use super::line::{Job, Word, strip};
 use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
+use crate::simd::Neon;
 use crate::simd::requantise::neon::Lanes;
 use crate::simd::requantise::{Channels, Requantise};
 use crate::simd::vector_i32::{I32Simd, I32x4x2};
@@ -28,13 +29,13 @@ const LANES: usize = 8;
 #[target_feature(enable = "neon")]
 unsafe fn three(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { strip::<Line, 3, 4, 2>(s) };
+    unsafe { strip::<Line, 3, 4, 2>(Neon::new_unchecked(), s) };
 }
 
 #[target_feature(enable = "neon")]
 unsafe fn five(s: &Strip) {
     // SAFETY: as the caller promises.
-    unsafe { strip::<Line, 5, 6, 2>(s) };
+    unsafe { strip::<Line, 5, 6, 2>(Neon::new_unchecked(), s) };
 }
 
 /// A line of 16-bit differences. Multiply-adds widen by themselves, so there is nothing to
@@ -43,6 +44,7 @@ unsafe fn five(s: &Strip) {
 struct Line([int16x8_t; 2]);
 
 impl Word for Line {
+    type Isa = Neon;
     type Sums = [int32x4_t; 4];
     type Order = ();
     type Finish = [Lanes; 4];
@@ -52,16 +54,16 @@ impl Word for Line {
     const QUICK: bool = false;
 
     #[target_feature(enable = "neon")]
-    unsafe fn apart<J: Job>(s: &Strip) {
+    unsafe fn apart<J: Job<Isa = Neon>>(isa: Neon, s: &Strip) {
         // SAFETY: as the caller promises.
-        unsafe { J::run(s) };
+        unsafe { J::run(isa, s) };
     }
 
     #[inline(always)]
-    unsafe fn order() {}
+    fn order(_: Neon) {}
 
     #[inline(always)]
-    unsafe fn finish(scaling: &Channels) -> [Lanes; 4] {
+    unsafe fn finish(_: Neon, scaling: &Channels) -> [Lanes; 4] {
         // SAFETY: as the caller promises.
         unsafe {
             [
@@ -74,7 +76,7 @@ impl Word for Line {
     }
 
     #[inline(always)]
-    unsafe fn sums(from: *const i32) -> [int32x4_t; 4] {
+    unsafe fn sums(_: Neon, from: *const i32) -> [int32x4_t; 4] {
         // SAFETY: as the caller promises.
         unsafe {
             [
@@ -87,10 +89,10 @@ impl Word for Line {
     }
 
     #[inline(always)]
-    unsafe fn weights(from: *const i32) -> Self {
+    unsafe fn weights(isa: Neon, from: *const i32) -> Self {
         // SAFETY: as the caller promises.
         unsafe {
-            let [a, b, c, d] = Self::sums(from);
+            let [a, b, c, d] = Self::sums(isa, from);
             Self([
                 vcombine_s16(vmovn_s32(a), vmovn_s32(b)),
                 vcombine_s16(vmovn_s32(c), vmovn_s32(d)),
@@ -99,7 +101,7 @@ impl Word for Line {
     }
 
     #[inline(always)]
-    unsafe fn lines((): &(), from: *const u8, _: usize, _: usize) -> Self {
+    unsafe fn lines(_: Neon, (): &(), from: *const u8, _: usize, _: usize) -> Self {
         let from = from.cast::<i16>();
         // SAFETY: as the caller promises.
         Self(unsafe { [vld1q_s16(from), vld1q_s16(from.add(LANES))] })
