@@ -1,7 +1,8 @@
 //! The vendor extension `dev.nnburst.tflite`: the operators of TFLite with TFLite's arithmetic, for
 //! what NNAPI's operations cannot say.
 //!
-//! An operation's number is the operator's `BuiltinOperator` code in the format's public schema.
+//! An operation's number is the operator's `BuiltinOperator` code in the format's public schema;
+//! those of custom operators begin at [`FIRST_CUSTOM`].
 //! Its inputs are the operator's tensors in the order of the schema, then its options in the order
 //! of [`ExtensionOperation::options`], each a scalar, and last the mask of scalars: an INT32 whose
 //! bit `i` says that tensor `i` has no dimension in TFLite. Such a tensor travels with one
@@ -23,6 +24,9 @@ use crate::types::{Extension, ExtensionCode, ExtensionOperandType, OperandType};
 
 /// The extension's name.
 pub const NAME: &str = "dev.nnburst.tflite";
+
+/// The first number of a custom operator: the schema's codes end long before.
+pub const FIRST_CUSTOM: u16 = 1024;
 
 /// The operand types of the extension, all of them tensors without parameters; what NNAPI has a
 /// type for keeps NNAPI's.
@@ -113,9 +117,10 @@ pub struct OperationOption {
 /// An operation of the extension.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionOperation {
-    /// The number within the extension: the operator's code in the schema.
+    /// The number within the extension: the operator's code in the schema, or from
+    /// [`FIRST_CUSTOM`] on.
     pub number: u16,
-    /// The operator's name in the schema.
+    /// The operator's name in the schema, or one like those for a custom operator.
     pub name: &'static str,
     /// The options, in the order in which they follow the tensors.
     pub options: &'static [OperationOption],

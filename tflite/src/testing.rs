@@ -149,6 +149,22 @@ impl TfliteFile {
         self.operators.push(operator);
     }
 
+    /// Adds a custom operator with options in a format of its own.
+    pub fn custom_operator(&mut self, name: &str, inputs: &[i32], outputs: &[i32], options: &[u8]) {
+        let code = (Builtin::Custom.number(), Some(name.to_owned()));
+        let index = self.codes.iter().position(|known| *known == code);
+        let index = index.unwrap_or_else(|| {
+            self.codes.push(code);
+            self.codes.len() - 1
+        });
+        self.operators.push(vec![
+            (0, Value::U32(u32::try_from(index).unwrap_or(u32::MAX))),
+            (1, Value::ints(inputs)),
+            (2, Value::ints(outputs)),
+            (5, Value::Vector(1, options.to_vec())),
+        ]);
+    }
+
     /// Sets further fields of the operator added last.
     pub fn operator_fields(&mut self, fields: Fields) {
         if let Some(operator) = self.operators.last_mut() {

@@ -10,7 +10,7 @@ use crate::lowering::{Io, Lowered, OpBuilder};
 pub(super) static LSH_PROJECTION: Op = Op { lower };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// One integer per hash function, without its number.
     SparseDeprecated,
     /// One integer per bit.
@@ -20,13 +20,13 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Projection {
-    kind: Kind,
-    functions: usize,
-    bits: usize,
-    items: usize,
-    item_bytes: usize,
-    weighted: bool,
+pub(super) struct Projection {
+    pub(super) kind: Kind,
+    pub(super) functions: usize,
+    pub(super) bits: usize,
+    pub(super) items: usize,
+    pub(super) item_bytes: usize,
+    pub(super) weighted: bool,
 }
 
 /// The weight is required in the dense mode, and left out in the sparse ones.
@@ -67,7 +67,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     by_real!(hash.kind, emit(op, projection))
 }
 
-fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> Lowered {
+/// Adds the step of some items (input 1), hashed by seeds (input 0), with weights (input 2).
+pub(super) fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> Lowered {
     let Projection { kind, functions, bits, items, item_bytes, weighted } = projection;
     let shape = op.output(0)?.shape;
     let bytes = 4 + item_bytes;

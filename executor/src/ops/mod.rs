@@ -28,6 +28,7 @@ mod lsh_projection;
 mod mean;
 mod normalisation;
 mod pad;
+mod philox;
 mod pool;
 mod quantize;
 mod random_multinomial;

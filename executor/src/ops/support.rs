@@ -228,25 +228,51 @@ impl Window {
             _ => (None, None),
         };
         Ok((
-            self.axis(input.height, filter_h, self.stride_h, self.dilation_h, vertical)?,
-            self.axis(input.width, filter_w, self.stride_w, self.dilation_w, horizontal)?,
+            self.padding.between(
+                vertical,
+                input.height,
+                filter_h,
+                self.stride_h,
+                self.dilation_h,
+            )?,
+            self.padding.between(
+                horizontal,
+                input.width,
+                filter_w,
+                self.stride_w,
+                self.dilation_w,
+            )?,
         ))
     }
+}
 
-    fn axis(
-        &self,
+impl Padding {
+    /// The windows along one axis of padding that isn't explicit.
+    pub(crate) fn axis(
+        self,
         input: usize,
         filter: usize,
         stride: usize,
         dilation: usize,
+    ) -> Result<Axis, OpError> {
+        self.between(None, input, filter, stride, dilation)
+    }
+
+    /// The windows along one axis; `explicit` is the padding at its two ends.
+    fn between(
+        self,
         explicit: Option<(usize, usize)>,
+        input: usize,
+        filter: usize,
+        stride: usize,
+        dilation: usize,
     ) -> Result<Axis, OpError> {
         let reach = filter.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation));
         let reach = reach.filter(|&reach| reach < 1 << 31);
         let reach =
             reach.ok_or_else(|| OpError::rule(format!("a filter of {filter} by {dilation}")))? + 1;
-        let (head, tail) = match (self.padding, explicit) {
-            (Padding::Same, _) => {
+        let (head, tail) = match (self, explicit) {
+            (Self::Same, _) => {
                 let total = ((input.div_ceil(stride).saturating_sub(1)) * stride + reach)
                     .saturating_sub(input);
                 (total / 2, total - total / 2)
@@ -265,9 +291,7 @@ impl Window {
         };
         Ok(Axis { input, output: room / stride + 1, filter, stride, dilation, head })
     }
-}
 
-impl Padding {
     fn read(op: &OpBuilder<'_>, index: usize) -> Lowered<Self> {
         match op.i32(index)? {
             1 => Ok(Self::Same),

@@ -88,6 +88,20 @@ const SIGNATURES: &[Signature] = &[
     of(&[145], 1, 4, "vv", "i"),
     of(&[147], 1, 4, "dt", "i"),
     of(&[151], 1, 4, "dUr", "k"),
+    of(&[10], 1, 4, "nnd", "ku"),
+    of(&[15], 1, 4, "HdN", "i"),
+    of(&[24], 2, 2, "AmRZ1", "ff"),
+    of(&[35], 3, 3, "AmRZ2", "ff"),
+    of(&[27], 2, 2, "*mEzK", "kM"),
+    of(&[50], 1, 4, "d", "L"),
+    of(&[131], 2, 4, "AF", "C"),
+    of(&[132], 5, 5, "AXZ", "f"),
+    of(&[141], 5, 5, "QYAZ", "f"),
+    of(&[146, 148], 1, 4, "v", "f"),
+    of(&[149], 2, 2, "Ak", "i"),
+    of(&[1024], 4, 4, "ADZ", "f"),
+    of(&[1025], 4, 4, "A", "fj"),
+    of(&[1026], 4, 4, "AJ", "f"),
 ];
 
 /// The operand types of data.
@@ -261,8 +275,56 @@ impl Draft<'_> {
             'V' => self.data(kind, vec![4]),
             'c' => self.data(OperandType::TensorBool8, shape),
             't' => self.data(OperandType::TensorFloat32, vec![1]),
+            'A' => self.data(OperandType::TensorFloat32, shape),
+            // The input of a layer with a memory, its weights over time, its state.
+            '*' => {
+                self.kind = self.floats_or(OperandType::TensorQuant8AsymmSigned);
+                self.data(self.kind, shape);
+            }
+            'R' => self.weights(vec![outputs, outputs], outputs),
+            '1' => {
+                let rows = shape.first().copied().unwrap_or(1);
+                self.data(OperandType::TensorFloat32, vec![rows, outputs]);
+            }
+            '2' => {
+                let rows = shape.get(self.rng.below(2)).copied().unwrap_or(1);
+                self.data(OperandType::TensorFloat32, vec![rows, outputs]);
+            }
+            'E' => {
+                let time = match kind {
+                    OperandType::TensorFloat32 => OperandType::TensorQuant8AsymmSigned,
+                    _ => OperandType::TensorQuant16Symm,
+                };
+                self.data(time, vec![outputs, height]);
+            }
+            'K' => {
+                let rows = shape.first().copied().unwrap_or(1);
+                self.data(self.memory_kind(), vec![rows, outputs * height]);
+            }
             'B' => self.data(OperandType::TensorFloat32, vec![5, 4]),
             'S' => self.data(OperandType::TensorFloat32, vec![5]),
+            // Hash functions, and weights of the items that are hashed.
+            'H' => self.data(OperandType::TensorFloat32, vec![3, outputs.min(4)]),
+            'N' => self.data(OperandType::TensorFloat32, shape.into_iter().take(1).collect()),
+            // Filters of convolutions of volumes and of those that are undone, and their biases.
+            'X' => {
+                let filter = vec![1, height, width, last, outputs];
+                self.data(OperandType::TensorFloat32, filter);
+            }
+            'Y' => {
+                let filter = vec![1, height, width, outputs, last];
+                self.data(OperandType::TensorFloat32, filter);
+            }
+            'D' => {
+                let filter = vec![outputs, height, width, last];
+                self.data(OperandType::TensorFloat32, filter);
+            }
+            'Z' => self.data(OperandType::TensorFloat32, vec![outputs]),
+            // Places that values came from.
+            'J' => {
+                let kind = self.floats_or(OperandType::TensorInt32);
+                self.data(kind, shape);
+            }
             // Filters of convolutions, weights of dense layers, matrices, biases.
             'w' => self.weights(vec![outputs, height, width, last], outputs),
             'W' => self.weights(vec![1, height, width, last * outputs], last * outputs),
@@ -288,7 +350,8 @@ impl Draft<'_> {
                 self.data(kind, vec![(channels - short.min(channels)).max(1)]);
             }
             // Integers: as many as there are dimensions, pairs of them, an order, axes, an axis,
-            // extents, a count, two sizes, borders, the result of a transposed convolution.
+            // extents, a count, two sizes, borders, the result of a transposed convolution, the
+            // points of a transform, keys.
             'r' => self.some_ints(rank, 0, 3),
             'p' => {
                 let values = (0..2 * rank).map(|_| i64::from(self.rng.between(0, 2))).collect();
@@ -326,6 +389,17 @@ impl Draft<'_> {
                 ];
                 self.ints(vec![4], values);
             }
+            'Q' => {
+                let taps = [1, 1, height, width].into_iter();
+                let wide = shape.iter().zip(taps).map(|(extent, taps)| extent + taps - 1);
+                let values = wide.chain([outputs]).map(i64::from).collect();
+                self.ints(vec![5], values);
+            }
+            'F' => {
+                let values = (0..2).map(|_| self.rng.one_of(&[1, 2, 4, 8])).collect();
+                self.ints(vec![2], values);
+            }
+            'n' => self.some_ints(shape.first().copied().unwrap_or(1), 0, 2),
             // Indices: of any shape, positions in the tensor, one per row.
             'x' => {
                 let values = (0..6).map(|_| i64::from(self.rng.between(0, 1))).collect();
@@ -357,6 +431,19 @@ impl Draft<'_> {
         self.add(operand, bytes, is_constant);
     }
 
+    /// FLOAT32, or another type as often.
+    fn floats_or(&mut self, other: OperandType) -> OperandType {
+        if self.rng.once_in(2) { OperandType::TensorFloat32 } else { other }
+    }
+
+    /// The type of the state beside inputs of the draft's type.
+    fn memory_kind(&self) -> OperandType {
+        match self.kind {
+            OperandType::TensorFloat32 => OperandType::TensorFloat32,
+            _ => OperandType::TensorQuant16Symm,
+        }
+    }
+
     /// An output, whose shape a run tells.
     fn output(&mut self, letter: char) {
         let kind = match letter {
@@ -365,20 +452,36 @@ impl Draft<'_> {
             'f' => OperandType::TensorFloat32,
             'i' => OperandType::TensorInt32,
             'I' => ExtensionType::TensorInt64.operand(PREFIX),
+            'C' => ExtensionType::TensorComplex64.operand(PREFIX),
+            'u' => OperandType::TensorQuant8Asymm,
+            'M' => self.memory_kind(),
+            'j' => self.floats_or(OperandType::TensorInt32),
+            // Logarithms of probabilities.
+            'L' => self.kind,
             _ => kinds().get(self.rng.below(13)).copied().unwrap_or(self.kind),
         };
-        let operand = self.quantised(kind, Vec::new());
+        let mut operand = self.quantised(kind, Vec::new());
+        if letter == 'L' {
+            (operand.scale, operand.zero_point) = match kind {
+                OperandType::TensorQuant8Asymm => (0.0625, 255),
+                OperandType::TensorQuant8AsymmSigned => (0.0625, 127),
+                _ => (operand.scale, operand.zero_point),
+            };
+        }
         let index = u32::try_from(self.model.main.operands.len()).unwrap_or(0);
         self.model.main.operands.push(operand.with_lifetime(OperandLifeTime::SubgraphOutput));
         self.model.main.output_indexes.push(index);
         self.operation.outputs.push(index);
     }
 
-    fn option(&mut self, kind: OptionType) {
+    /// One of `count` options: the more there are, the less often it is one that nothing can be
+    /// computed with.
+    fn option(&mut self, kind: OptionType, count: usize) {
         let (kind, bytes) = match kind {
             OptionType::Int => {
-                let value = match self.rng.once_in(6) {
+                let value = match self.rng.once_in(if count > 6 { 6 * count } else { 6 }) {
                     true => self.rng.one_of(&[i32::MAX, i32::MIN, -1, -2, 65_536, 1 << 30, 255]),
+                    false if count > 6 => self.rng.one_of(&[0, 1, 1, 1, 1, 1, 1, 2]),
                     false => self.rng.one_of(&[0, 1, 1, 1, 2]),
                 };
                 (OperandType::Int32, value.to_le_bytes().to_vec())
@@ -414,7 +517,8 @@ pub fn fuzz_extension(bytes: &[u8]) -> (u16, bool) {
     let mut draft =
         Draft { rng, model: Model::default(), inputs: Vec::new(), shape, kind, filter, operation };
     signature.inputs.chars().for_each(|letter| draft.input(letter));
-    about.options.iter().for_each(|option| draft.option(option.kind));
+    let options = about.options;
+    options.iter().for_each(|option| draft.option(option.kind, options.len()));
     let scalars = i32::from(draft.rng.once_in(6)) * 0b101;
     draft.add(Operand::scalar(OperandType::Int32), scalars.to_le_bytes().to_vec(), true);
     signature.outputs.chars().for_each(|letter| draft.output(letter));

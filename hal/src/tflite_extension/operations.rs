@@ -27,8 +27,10 @@ operations! {
     7 EMBEDDING_LOOKUP [];
     8 FLOOR [];
     9 FULLY_CONNECTED [activation Int, keep_num_dims Bool, asymmetric_quantize_inputs Bool];
+    10 HASHTABLE_LOOKUP [];
     11 L2_NORMALIZATION [activation Int];
     14 LOGISTIC [];
+    15 LSH_PROJECTION [type Int];
     17 MAX_POOL_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     18 MUL [activation Int];
     19 RELU [];
@@ -36,10 +38,13 @@ operations! {
     21 RELU6 [];
     22 RESHAPE [];
     23 RESIZE_BILINEAR [align_corners Bool, half_pixel_centers Bool];
+    24 RNN [activation Int, asymmetric_quantize_inputs Bool];
     25 SOFTMAX [beta Float];
     26 SPACE_TO_DEPTH [block_size Int];
+    27 SVDF [rank Int, activation Int, asymmetric_quantize_inputs Bool];
     28 TANH [];
     34 PAD [];
+    35 UNIDIRECTIONAL_SEQUENCE_RNN [time_major Bool, activation Int, asymmetric_quantize_inputs Bool];
     36 GATHER [axis Int, batch_dims Int];
     37 BATCH_TO_SPACE_ND [];
     38 SPACE_TO_BATCH_ND [];
@@ -52,6 +57,7 @@ operations! {
     47 EXP [];
     48 TOPK_V2 [];
     49 SPLIT [];
+    50 LOG_SOFTMAX [];
     53 CAST [];
     54 PRELU [];
     55 MAXIMUM [];
@@ -123,12 +129,18 @@ operations! {
     126 BATCH_MATMUL [adj_x Bool, adj_y Bool, asymmetric_quantize_inputs Bool];
     128 CUMSUM [exclusive Bool, reverse Bool];
     130 BROADCAST_TO [];
+    131 RFFT2D [];
+    132 CONV_3D [padding Int, stride_d Int, stride_w Int, stride_h Int, activation Int, dilation_d_factor Int, dilation_w_factor Int, dilation_h_factor Int];
     133 IMAG [];
     134 REAL [];
     135 COMPLEX_ABS [];
     140 REDUCE_ALL [keep_dims Bool];
+    141 CONV_3D_TRANSPOSE [padding Int, stride_d Int, stride_w Int, stride_h Int, activation Int, dilation_d_factor Int, dilation_w_factor Int, dilation_h_factor Int];
     145 BROADCAST_ARGS [];
+    146 RANDOM_STANDARD_NORMAL [seed Int, seed2 Int];
     147 BUCKETIZE [];
+    148 RANDOM_UNIFORM [seed Int, seed2 Int];
+    149 MULTINOMIAL [seed Int, seed2 Int];
     150 GELU [approximate Bool];
     151 DYNAMIC_UPDATE_SLICE [];
     152 RELU_0_TO_1 [];
@@ -141,4 +153,7 @@ operations! {
     159 BITCAST [];
     160 BITWISE_XOR [];
     161 RIGHT_SHIFT [];
+    1024 CONVOLUTION_2D_TRANSPOSE_BIAS [padding Int, stride_w Int, stride_h Int];
+    1025 MAX_POOLING_WITH_ARGMAX_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
+    1026 MAX_UNPOOLING_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
 }

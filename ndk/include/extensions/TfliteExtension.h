@@ -2,9 +2,10 @@
  * The vendor extension dev.nnburst.tflite: operators of TFLite with TFLite's arithmetic. docs/extension.md has the types
  * that each operation takes, and how it computes.
  *
- * An operation's number is the operator's BuiltinOperator code in the schema of .tflite files. Its inputs are the
- * operator's tensors, those left out without a value; then its options, each a scalar, in the order below; and last an
- * ANEURALNETWORKS_INT32 whose bit i says that tensor i has no dimension in TFLite, though it has one of 1 here.
+ * An operation's number is the operator's BuiltinOperator code in the schema of .tflite files; custom operators have
+ * numbers from 1024 on. Its inputs are the operator's tensors, those left out without a value; then its options, each a
+ * scalar, in the order below; and last an ANEURALNETWORKS_INT32 whose bit i says that tensor i has no dimension in
+ * TFLite, though it has one of 1 here.
  *
  * The numbers count within the extension. ANeuralNetworksModel_getExtensionOperandType and
  * ANeuralNetworksModel_getExtensionOperationType (NeuralNetworksExtensions.h) give what stands for them in a process.
@@ -53,10 +54,16 @@ enum {
     /* Tensors: x: T, weights: W [units, depth], bias [units], may be left out. Results: T. Options: activation:
      * INT32, keep_num_dims: BOOL, asymmetric_quantize_inputs: BOOL. */
     NNBURST_TFLITE_FULLY_CONNECTED = 9,
+    /* Tensors: lookups: I32 [n], keys: I32 [rows], ascending, values: T [rows, ..]. Results: values: T, hits: Q8
+     * [n]. */
+    NNBURST_TFLITE_HASHTABLE_LOOKUP = 10,
     /* Tensors: x: T, over the last dimension. Results: T. Options: activation: INT32. */
     NNBURST_TFLITE_L2_NORMALIZATION = 11,
     /* Tensors: x: T. Results: T. */
     NNBURST_TFLITE_LOGISTIC = 14,
+    /* Tensors: hash functions: F32 [functions, bits], items: T [items, ..], weights: F32 [items], may be left out.
+     * Results: I32. Options: type: INT32. */
+    NNBURST_TFLITE_LSH_PROJECTION = 15,
     /* Tensors: image: T [n, h, w, c]. Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32,
      * filter_width: INT32, filter_height: INT32, activation: INT32. */
     NNBURST_TFLITE_MAX_POOL_2D = 17,
@@ -73,14 +80,26 @@ enum {
     /* Tensors: image: T [n, h, w, c], height and width: I [2]. Results: T. Options: align_corners: BOOL,
      * half_pixel_centers: BOOL. */
     NNBURST_TFLITE_RESIZE_BILINEAR = 23,
+    /* Tensors: x: F32 [n, depth], weights: Q8 signed [units, depth], recurrent weights: Q8 signed [units, units],
+     * bias: F32 [units], state: F32 [n, units]. Results: F32 [n, units], next state. Options: activation: INT32,
+     * asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_RNN = 24,
     /* Tensors: x: T. Results: T. Options: beta: FLOAT32. */
     NNBURST_TFLITE_SOFTMAX = 25,
     /* Tensors: image: T [n, h, w, c]. Results: T. Options: block_size: INT32. */
     NNBURST_TFLITE_SPACE_TO_DEPTH = 26,
+    /* Tensors: x: T [n, depth], features: Q8 [filters, depth], time: U [filters, memory], bias: V [units], may be
+     * left out, state: W [n, memory * filters]. Results: T [n, units], next state: W. Options: rank: INT32,
+     * activation: INT32, asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_SVDF = 27,
     /* Tensors: x: T. Results: T. */
     NNBURST_TFLITE_TANH = 28,
     /* Tensors: x: T, in front and behind of each dimension: I [rank, 2]. Results: T. */
     NNBURST_TFLITE_PAD = 34,
+    /* Tensors: x: F32 [n, steps, depth] or [steps, n, depth], weights: Q8 signed [units, depth], recurrent weights:
+     * Q8 signed [units, units], bias: F32 [units], state: F32 [n, units]. Results: F32 [.., .., units], next state.
+     * Options: time_major: BOOL, activation: INT32, asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN = 35,
     /* Tensors: x: T, indices: I. Results: T. Options: axis: INT32, batch_dims: INT32. */
     NNBURST_TFLITE_GATHER = 36,
     /* Tensors: x: T, block: I [m], crops or borders: I [m, 2]. Results: T. */
@@ -106,6 +125,8 @@ enum {
     NNBURST_TFLITE_TOPK_V2 = 48,
     /* Tensors: axis: I, x: T. Results: T, as many as there are. */
     NNBURST_TFLITE_SPLIT = 49,
+    /* Tensors: x: T, over the last dimension. Results: T. */
+    NNBURST_TFLITE_LOG_SOFTMAX = 50,
     /* Tensors: x: T. Results: U. */
     NNBURST_TFLITE_CAST = 53,
     /* Tensors: x: T, alpha: T, which broadcast. Results: T. */
@@ -253,6 +274,13 @@ enum {
     NNBURST_TFLITE_CUMSUM = 128,
     /* Tensors: x: T, shape: I. Results: T. */
     NNBURST_TFLITE_BROADCAST_TO = 130,
+    /* Tensors: x: F32 [.., h, w], sizes: I [2], powers of two. Results: COMPLEX64
+     * [.., sizes[0], sizes[1] / 2 + 1]. */
+    NNBURST_TFLITE_RFFT2D = 131,
+    /* Tensors: volume: F32 [n, d, h, w, c], filter: F32 [fd, fh, fw, c, o], bias: F32 [o], may be left out.
+     * Results: F32. Options: padding: INT32, stride_d: INT32, stride_w: INT32, stride_h: INT32, activation: INT32,
+     * dilation_d_factor: INT32, dilation_w_factor: INT32, dilation_h_factor: INT32. */
+    NNBURST_TFLITE_CONV_3D = 132,
     /* Tensors: x: COMPLEX64. Results: F32. */
     NNBURST_TFLITE_IMAG = 133,
     /* Tensors: x: COMPLEX64. Results: F32. */
@@ -261,10 +289,21 @@ enum {
     NNBURST_TFLITE_COMPLEX_ABS = 135,
     /* Tensors: x: B, axes: I. Results: B. Options: keep_dims: BOOL. */
     NNBURST_TFLITE_REDUCE_ALL = 140,
+    /* Tensors: shape of the result: I [5], filter: F32 [fd, fh, fw, o, c], volume: F32 [n, d, h, w, c], bias: F32
+     * [o], may be left out. Results: F32. Options: padding: INT32, stride_d: INT32, stride_w: INT32, stride_h: INT32,
+     * activation: INT32, dilation_d_factor: INT32, dilation_w_factor: INT32, dilation_h_factor: INT32. */
+    NNBURST_TFLITE_CONV_3D_TRANSPOSE = 141,
     /* Tensors: a: I, b: I, shapes. Results: I32, I64 or U32. */
     NNBURST_TFLITE_BROADCAST_ARGS = 145,
+    /* Tensors: shape: I. Results: F32. Options: seed: INT32, seed2: INT32. */
+    NNBURST_TFLITE_RANDOM_STANDARD_NORMAL = 146,
     /* Tensors: x: T, boundaries: F32. Results: I32. */
     NNBURST_TFLITE_BUCKETIZE = 147,
+    /* Tensors: shape: I. Results: F32. Options: seed: INT32, seed2: INT32. */
+    NNBURST_TFLITE_RANDOM_UNIFORM = 148,
+    /* Tensors: logits: F32 [batches, classes], samples: I. Results: I32 or I64 [batches, samples]. Options: seed:
+     * INT32, seed2: INT32. */
+    NNBURST_TFLITE_MULTINOMIAL = 149,
     /* Tensors: x: T. Results: T. Options: approximate: BOOL. */
     NNBURST_TFLITE_GELU = 150,
     /* Tensors: x: T, update: T, start: I32 or I64 [rank]. Results: T. */
@@ -289,6 +328,18 @@ enum {
     NNBURST_TFLITE_BITWISE_XOR = 160,
     /* Tensors: a: T, b: T, which broadcast. Results: T. */
     NNBURST_TFLITE_RIGHT_SHIFT = 161,
+    /* Custom operators of MediaPipe and of TFLite's perception kernels. */
+
+    /* Tensors: image: F32 [n, h, w, c], filter: F32 [o, fh, fw, c], bias: F32 [o]. Results: F32. Options: padding:
+     * INT32, stride_w: INT32, stride_h: INT32. */
+    NNBURST_TFLITE_CONVOLUTION_2D_TRANSPOSE_BIAS = 1024,
+    /* Tensors: image: F32 [n, h, w, c]. Results: values: F32, places: F32 (taps) or I32 (elements). Options:
+     * padding: INT32, stride_w: INT32, stride_h: INT32, filter_width: INT32, filter_height: INT32,
+     * activation: INT32. */
+    NNBURST_TFLITE_MAX_POOLING_WITH_ARGMAX_2D = 1025,
+    /* Tensors: values: F32 [n, h, w, c], places: F32 (taps) or I32 (elements). Results: F32. Options: padding:
+     * INT32, stride_w: INT32, stride_h: INT32, filter_width: INT32, filter_height: INT32, activation: INT32. */
+    NNBURST_TFLITE_MAX_UNPOOLING_2D = 1026,
 };
 
 #endif

@@ -73,12 +73,17 @@ fn run(file: &[u8], inputs: &[Vec<u8>]) -> Result<(&'static str, Vec<Vec<u8>>), 
     let sizes = imported.outputs.iter().map(|info| info.byte_len());
     let sizes: Option<Vec<usize>> = sizes.collect();
     let sizes = sizes.ok_or("an output's size is open")?;
-    let mut outputs: Vec<Vec<u8>> = sizes.into_iter().map(|size| vec![0; size]).collect();
-    let views: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    // States are as the interpreter's are at first, and what becomes of them is not looked at.
+    let states = imported.states.iter().map(|state| &state.initial);
+    let sizes = sizes.into_iter().chain(states.clone().map(Vec::len));
+    let mut outputs: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
+    let views: Vec<_> =
+        inputs.iter().chain(states).map(|bytes| Input::new(View::of(bytes))).collect();
     let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
     let ran = plan.session().run(&views, &results, &Control::default());
     ran.map_err(|error| error.to_string())?;
     drop(results);
+    outputs.truncate(imported.outputs.len());
     let extends = imported.routes.iter().any(|route| matches!(route, Route::Extension(_)));
     Ok((if extends { "extension" } else { "NNAPI" }, outputs))
 }

@@ -6,8 +6,8 @@
 use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{ExtensionCode, Operand, OperandLifeTime, OperandType, OperationType};
 
-use self::Slot::{Bool, Byte, Float, Int};
-use super::{Import, Lower, Lowered};
+use self::Slot::{Bool, Byte, Float, Int, Low};
+use super::{Import, Lower, Lowered, custom};
 use crate::flatbuffer::Field;
 use crate::operand::operand_of;
 use crate::schema::options::{self, OptionsKind};
@@ -24,10 +24,24 @@ enum Slot {
     Byte,
     Float,
     Bool(bool),
+    /// The low half of 64 bits, 0 by default: the interpreter takes no more of a seed.
+    Low,
 }
 
 /// An operation with options: its number, the options' number in the union, and the slot of each.
 type OptionSlots = (u16, u8, &'static [(usize, Slot)]);
+
+/// The options of convolutions of volumes.
+const VOLUME: &[(usize, Slot)] = &[
+    (0, Byte),
+    (1, Int(0)),
+    (2, Int(0)),
+    (3, Int(0)),
+    (4, Byte),
+    (5, Int(1)),
+    (6, Int(1)),
+    (7, Int(1)),
+];
 
 /// For each operation with options where they are in the file.
 const SLOTS: &[OptionSlots] = &[
@@ -39,11 +53,15 @@ const SLOTS: &[OptionSlots] = &[
     (5, 94, &[(0, Int(0))]),
     (9, 8, &[(0, Byte), (2, Bool(false)), (3, Bool(false))]),
     (11, 12, &[(0, Byte)]),
+    (15, 4, &[(0, Byte)]),
     (17, 5, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Byte)]),
     (18, 21, &[(0, Byte)]),
     (23, 15, &[(2, Bool(false)), (3, Bool(false))]),
+    (24, 7, &[(0, Byte), (1, Bool(false))]),
     (25, 9, &[(0, Float)]),
     (26, 19, &[(0, Int(0))]),
+    (27, 6, &[(0, Int(0)), (1, Byte), (2, Bool(false))]),
+    (35, 31, &[(0, Bool(false)), (1, Byte), (2, Bool(false))]),
     (36, 23, &[(0, Int(0)), (1, Int(0))]),
     (40, 27, &[(0, Bool(false))]),
     (41, 28, &[(0, Byte), (1, Bool(true))]),
@@ -64,7 +82,12 @@ const SLOTS: &[OptionSlots] = &[
     (112, 87, &[(0, Int(0)), (1, Int(0))]),
     (126, 101, &[(0, Bool(false)), (1, Bool(false)), (2, Bool(false))]),
     (128, 102, &[(0, Bool(false)), (1, Bool(false))]),
+    (132, 106, VOLUME),
     (140, 27, &[(0, Bool(false))]),
+    (141, 106, VOLUME),
+    (146, 114, &[(0, Low), (1, Low)]),
+    (148, 114, &[(0, Low), (1, Low)]),
+    (149, 114, &[(0, Low), (1, Low)]),
     (150, 116, &[(0, Bool(false))]),
 ];
 
@@ -150,6 +173,11 @@ impl Import<'_> {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+fn low(value: i64) -> i32 {
+    value as i32
+}
+
 /// The extension's type for elements that NNAPI has no type for.
 pub(crate) fn extension_type(kind: TensorKind) -> Option<ExtensionType> {
     Some(match kind {
@@ -174,6 +202,14 @@ impl Lower<'_, '_> {
         let input = kind(0);
         let builtin = self.import.file.codes[self.op.code].builtin;
         Some(match builtin {
+            Builtin::Svdf if input == Some(TensorKind::Int8) => "NNAPI computes it in floats",
+            Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn
+                if input == Some(TensorKind::Float32)
+                    && [kind(1), kind(2)] == [Some(TensorKind::Int8); 2]
+                    && !self.import.options.widened_hybrid =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
             Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
             Builtin::FullyConnected
             | Builtin::BatchMatmul
@@ -208,7 +244,9 @@ impl Lower<'_, '_> {
                 "NNAPI interpolates in floats"
             }
             Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
-            Builtin::L2Normalization if is_stored(input) => "NNAPI rounds otherwise",
+            Builtin::L2Normalization | Builtin::LogSoftmax if is_stored(input) => {
+                "NNAPI rounds otherwise"
+            }
             Builtin::TopkV2 => "NNAPI orders equals otherwise",
             Builtin::Div if input == Some(TensorKind::Int32) => "NNAPI rounds quotients down",
             Builtin::Add | Builtin::Sub | Builtin::Mul if input == Some(TensorKind::Int32) => {
@@ -258,8 +296,13 @@ impl Lower<'_, '_> {
 
     /// Lowers the operator to the operation of the extension.
     pub(crate) fn extension(&mut self) -> Lowered {
-        let builtin = self.import.file.codes[self.op.code].builtin;
-        let about = u16::try_from(builtin.number()).ok().and_then(tflite_extension::operation);
+        let code = &self.import.file.codes[self.op.code];
+        let builtin = code.builtin;
+        let number = match builtin {
+            Builtin::Custom => code.custom.as_deref().and_then(custom::number),
+            builtin => u16::try_from(builtin.number()).ok(),
+        };
+        let about = number.and_then(tflite_extension::operation);
         let about = about.ok_or("the extension has no such operation")?;
         let mut inputs = Vec::new();
         let mut scalars = 0i32;
@@ -286,9 +329,12 @@ impl Lower<'_, '_> {
             let is_there = operand.lifetime != OperandLifeTime::NoValue;
             is_there && !operand.is_constant() && operand.dimensions.contains(&0)
         }) || self.has_open_shape(builtin);
-        let outputs = (0..self.op.outputs.len())
+        let mut outputs = (0..self.op.outputs.len())
             .map(|result| self.own_output(result, is_open))
             .collect::<Lowered<Vec<u32>>>()?;
+        if matches!(builtin, Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn) {
+            outputs.push(self.next_state(4)?);
+        }
         let code = ExtensionCode { prefix: PREFIX, number: about.number };
         self.emit(OperationType::Extension(code), &inputs, &outputs);
         Ok(())
@@ -336,6 +382,9 @@ impl Lower<'_, '_> {
         &mut self,
         about: &tflite_extension::ExtensionOperation,
     ) -> Lowered<Vec<u32>> {
+        if about.number >= tflite_extension::FIRST_CUSTOM {
+            return self.custom_options(about.options.len());
+        }
         let Ok(at) = SLOTS.binary_search_by_key(&about.number, |&(number, ..)| number) else {
             return Ok(Vec::new());
         };
@@ -357,6 +406,10 @@ impl Lower<'_, '_> {
                     let value = fields.float(field)?;
                     self.builder().float(value)
                 }
+                Low => {
+                    let value = low(fields.long(field)?);
+                    self.builder().int(value)
+                }
                 Bool(default) => {
                     let value = fields.boolean(field, default)?;
                     self.builder().boolean(value)
@@ -368,7 +421,7 @@ impl Lower<'_, '_> {
 
     /// The operand of a result in the file's own type. Where its shape is known only at run time,
     /// the file's signature says what stays.
-    pub(super) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
+    pub(crate) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
         let tensor = self.output_tensor(result)?;
         let mut operand = self.import.own_operand(tensor)?;
         if tensor.is_shape_open {
@@ -418,7 +471,11 @@ impl Lower<'_, '_> {
             | Builtin::UnsortedSegmentMax
             | Builtin::UnsortedSegmentMin => 2..3,
             Builtin::ScatterNd => 2..3,
-            Builtin::TransposeConv => 0..1,
+            Builtin::TransposeConv
+            | Builtin::Conv3dTranspose
+            | Builtin::RandomUniform
+            | Builtin::RandomStandardNormal => 0..1,
+            Builtin::Rfft2d | Builtin::Multinomial => 1..2,
             _ => return false,
         };
         let mut arguments = of_values.filter_map(|argument| self.optional_tensor(argument));
@@ -464,14 +521,20 @@ mod tests {
 
     use super::*;
 
+    /// The operations that are no custom operators.
+    fn builtins() -> impl Iterator<Item = &'static tflite_extension::ExtensionOperation> {
+        let operations = tflite_extension::OPERATIONS.iter();
+        operations.filter(|about| about.number < tflite_extension::FIRST_CUSTOM)
+    }
+
     #[test]
     fn slots_are_those_of_the_operations() {
         assert!(SLOTS.is_sorted_by(|a, b| a.0 < b.0));
-        for about in tflite_extension::OPERATIONS {
+        for about in builtins() {
             let slots = SLOTS.iter().find(|(number, ..)| *number == about.number);
             let slots = slots.map_or(&[][..], |(.., slots)| slots);
             let kinds = slots.iter().map(|(_, slot)| match slot {
-                Int(_) | Byte => OptionType::Int,
+                Int(_) | Byte | Low => OptionType::Int,
                 Float => OptionType::Float,
                 Bool(_) => OptionType::Bool,
             });
@@ -482,7 +545,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_schema() {
-        for about in tflite_extension::OPERATIONS {
+        for about in builtins() {
             assert_eq!(Builtin::from_code(i32::from(about.number)).name(), about.name);
         }
     }

@@ -7,6 +7,7 @@ mod arithmetic;
 mod blockwise;
 mod control;
 mod convolution;
+mod custom;
 mod detection;
 pub(crate) mod extension;
 mod infer;
@@ -424,7 +425,7 @@ impl<'a> Lower<'_, 'a> {
         (!empty).then_some(index)
     }
 
-    fn tensor_index(&self, argument: usize) -> Lowered<usize> {
+    pub(crate) fn tensor_index(&self, argument: usize) -> Lowered<usize> {
         self.optional_tensor(argument).ok_or_else(|| format!("input {argument} is missing").into())
     }
 
@@ -433,7 +434,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(&graph.tensors[self.tensor_index(argument)?])
     }
 
-    fn has(&self, argument: usize) -> bool {
+    pub(crate) fn has(&self, argument: usize) -> bool {
         self.optional_tensor(argument).is_some()
     }
 
@@ -529,7 +530,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(next)
     }
 
-    fn emit(&mut self, kind: OperationType, inputs: &[u32], outputs: &[u32]) {
+    pub(crate) fn emit(&mut self, kind: OperationType, inputs: &[u32], outputs: &[u32]) {
         self.builder().op(kind, inputs, outputs);
     }
 

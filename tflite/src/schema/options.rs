@@ -60,6 +60,11 @@ impl Fields<'_> {
         self.0.map_or(Ok(default), |table| table.scalar(field, default))
     }
 
+    /// An integer of 64 bits whose default is 0.
+    pub(crate) fn long(&self, field: Field) -> Result<i64, FormatError> {
+        self.0.map_or(Ok(0), |table| table.scalar(field, 0))
+    }
+
     /// An enum of one byte whose default is 0.
     pub(crate) fn byte(&self, field: Field) -> Result<i8, FormatError> {
         self.0.map_or(Ok(0), |table| table.scalar(field, 0))

@@ -11,6 +11,7 @@ pub enum Value {
     I8(i8),
     I32(i32),
     U32(u32),
+    I64(i64),
     F32(f32),
     /// A vector of scalars of so many bytes each.
     Vector(usize, Vec<u8>),
@@ -49,6 +50,7 @@ impl Value {
             Self::I8(value) => vec![value.cast_unsigned()],
             Self::I32(value) => value.to_le_bytes().to_vec(),
             Self::U32(value) => value.to_le_bytes().to_vec(),
+            Self::I64(value) => value.to_le_bytes().to_vec(),
             Self::F32(value) => value.to_le_bytes().to_vec(),
             _ => vec![0; 4], // an offset, known later
         }
@@ -87,7 +89,8 @@ fn write_table(out: &mut Vec<u8>, fields: &Fields) -> usize {
         inline.extend(bytes);
     }
     let vtable_bytes = 4 + 2 * slots;
-    align(out, 4, vtable_bytes);
+    let widest = fields.iter().map(|(_, value)| value.inline().len()).max();
+    align(out, widest.unwrap_or(4).max(4), vtable_bytes);
     let start = out.len() + vtable_bytes;
     for word in [vtable_bytes, inline.len()] {
         out.extend(u16::try_from(word).unwrap_or(u16::MAX).to_le_bytes());

@@ -42,7 +42,7 @@ def main(folder):
             if got.size != want.size:
                 worst = "differs"
                 notes.setdefault(("differs", key), f"case {case['case']}: {got.size} elements, {want.size} there")
-            elif got.dtype.kind == "f":
+            elif got.dtype.kind in "fc":
                 both_nan = np.isnan(got) & np.isnan(want)
                 near = np.isclose(got, want, rtol=1e-4, atol=1e-4) | both_nan
                 if not near.all():

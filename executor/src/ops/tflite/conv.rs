@@ -145,6 +145,15 @@ fn widen<T: Stored>(values: In<'_, T>, zero_point: i32) -> Vec<i16> {
     values.iter().map(|value| i16::stored(value.wide() - zero_point)).collect()
 }
 
+/// The padding that option 0 names.
+pub(super) fn padding(call: &OperatorCall<'_, '_>) -> Lowered<Padding> {
+    match call.int(0)? {
+        0 => Ok(Padding::Same),
+        1 => Ok(Padding::Valid),
+        code => Err(OpError::rule(format!("there is no padding {code}")).into()),
+    }
+}
+
 /// The windows of a convolution over one image after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConvWindows {
@@ -162,13 +171,8 @@ impl ConvWindows {
         [height, width, channels]: [usize; 3],
         dilations: Option<usize>,
     ) -> Lowered<Self> {
-        let padding = match call.int(0)? {
-            0 => Padding::Same,
-            1 => Padding::Valid,
-            code => return Err(OpError::rule(format!("there is no padding {code}")).into()),
-        };
         let mut window = Window {
-            padding,
+            padding: padding(call)?,
             stride_w: call.count(1, 1)?,
             stride_h: call.count(2, 1)?,
             dilation_w: 1,
@@ -297,7 +301,7 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
                         let own = &filters[first * patch..];
                         dots(isa, exact(size_of::<T>()), gathered, own, per_group, |at, sum| {
                             let channel = first + at;
-                            let sum = sum + bias.get(&fixed, channel);
+                            let sum = sum.wrapping_add(bias.get(&fixed, channel));
                             let value = T::stored(requantise.apply(channel, sum));
                             to.set(windows.output.at(batch, y, x, channel), value);
                         });
@@ -354,7 +358,7 @@ pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
                     nnburst_kernels::tensor::poll::work(height * width * outputs / 2 + 8)?;
                     let first = windows.output.at(batch, y, x, 0);
                     let store = |channel: usize, sum: i64| {
-                        let sum = sum + bias.get(&fixed, channel);
+                        let sum = sum.wrapping_add(bias.get(&fixed, channel));
                         to.set(first + channel, T::stored(requantise.apply(channel, sum)));
                     };
                     if is_exact {
@@ -445,7 +449,7 @@ pub(super) fn transpose_conv(call: &mut OperatorCall<'_, '_>) -> Lowered {
             let sums = sums.iter().take(to.len()).enumerate();
             for (at, &sum) in nnburst_kernels::tensor::poll::each(sums, 4) {
                 let channel = at % outputs;
-                let sum = sum + bias.get(&fixed, channel);
+                let sum = sum.wrapping_add(bias.get(&fixed, channel));
                 to.set(at, T::stored(requantise.apply(channel, sum)));
             }
             Ok(())

@@ -121,7 +121,7 @@ fn integers(
                         *to = i16::stored(value.wide() - from_zero);
                     }
                     dots(isa, exact(size_of::<T>()), row, &filters, of.units, |unit, sum| {
-                        let sum = sum + bias.get(&inputs, unit);
+                        let sum = sum.wrapping_add(bias.get(&inputs, unit));
                         let scaled = round_f64(f64_of(sum) * once[unit]);
                         let stored = scaled.saturating_add(to_zero).clamp(min, max);
                         to.set(at * of.units + unit, U::stored(stored));

@@ -13,21 +13,29 @@ mod blocks;
 mod conv;
 mod convert;
 mod copy;
+mod custom;
 mod dense;
 mod depthwise;
 mod dots;
+mod fourier;
 mod hybrid_conv;
 mod image;
 mod index;
+mod log_softmax;
+mod lookup;
 mod math;
 mod moves;
 mod on_the_fly;
 mod ordered_conv;
 mod products;
+mod random;
 mod reduce;
+mod rnn;
 mod segments;
 mod shapes;
+mod svdf;
 mod unary;
+mod volume;
 
 use nnburst_hal::tflite_extension::{self, ExtensionType, NAME};
 use nnburst_hal::{
@@ -37,6 +45,7 @@ use nnburst_kernels::tensor::OpError;
 
 use self::arg::{Activation, ElementKind, OperatorCall};
 use self::binary::{Arithmetic, Choice, Order};
+use self::random::Distribution;
 use self::segments::Combine;
 use crate::lowering::{ExtensionExecutor, Lowered, OpBuilder};
 
@@ -100,8 +109,7 @@ pub fn takes_tflite(operation: &Operation, graph: &Subgraph, model: &Model) -> b
 /// The function that lowers an operation.
 type Lower = fn(&mut OperatorCall<'_, '_>) -> Lowered;
 
-/// The lowering of the operation with this number, which is the operator's code in the schema;
-/// `None` where there is none.
+/// The lowering of the operation with this number; `None` where there is none.
 fn lowering(number: u16) -> Option<Lower> {
     Some(match number {
         0 => |call| binary::arithmetic(call, Arithmetic::Add),
@@ -114,8 +122,10 @@ fn lowering(number: u16) -> Option<Lower> {
         7 => index::embedding_lookup,
         8 => |call| unary::real(call, f32::floor),
         9 => dense::fully_connected,
+        10 => lookup::hashtable_lookup,
         11 => image::l2_normalization,
         14 => unary::logistic,
+        15 => lookup::lsh_projection,
         17 => |call| image::pool(call, true),
         18 => |call| binary::arithmetic(call, Arithmetic::Mul),
         19 => |call| unary::relu(call, Activation::Relu),
@@ -123,10 +133,13 @@ fn lowering(number: u16) -> Option<Lower> {
         21 => |call| unary::relu(call, Activation::Relu6),
         22 => moves::reshape,
         23 => image::resize_bilinear,
+        24 => rnn::rnn,
         25 => image::softmax,
         26 => blocks::space_to_depth,
+        27 => svdf::svdf,
         28 => unary::tanh,
         34 | 60 => moves::pad,
+        35 => rnn::sequence,
         36 => index::gather,
         37 => blocks::batch_to_space,
         38 => blocks::space_to_batch,
@@ -139,6 +152,7 @@ fn lowering(number: u16) -> Option<Lower> {
         47 => |call| unary::real(call, f32::exp),
         48 => index::top_k,
         49 => moves::split,
+        50 => log_softmax::log_softmax,
         53 => convert::cast,
         54 => unary::prelu,
         55 => |call| binary::choice(call, Choice::Maximum),
@@ -209,12 +223,18 @@ fn lowering(number: u16) -> Option<Lower> {
         126 => dense::batch_matmul,
         128 => shapes::cumsum,
         130 => moves::broadcast_to,
+        131 => fourier::rfft_2d,
+        132 => volume::conv_3d,
         133 => |call| convert::part(call, |_, imaginary| imaginary),
         134 => |call| convert::part(call, |real, _| real),
         135 => |call| convert::part(call, f32::hypot),
         140 => |call| reduce::any(call, true),
+        141 => volume::conv_3d_transpose,
         145 => moves::broadcast_args,
+        146 => |call| random::distributed(call, Distribution::StandardNormal),
         147 => shapes::bucketize,
+        148 => |call| random::distributed(call, Distribution::Uniform),
+        149 => random::multinomial,
         150 => unary::gelu,
         151 => moves::dynamic_update_slice,
         152 => unary::relu_0_to_1,
@@ -227,6 +247,9 @@ fn lowering(number: u16) -> Option<Lower> {
         159 => moves::bitcast,
         160 => |call| binary::choice(call, Choice::Xor),
         161 => |call| binary::choice(call, Choice::RightShift),
+        1024 => custom::transpose_conv_bias,
+        1025 => custom::max_pool_with_argmax,
+        1026 => custom::max_unpooling,
         _ => return None,
     })
 }
@@ -237,7 +260,7 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_table_is_computed_and_no_other() {
-        for number in 0..300 {
+        for number in 0..2000 {
             let is_listed = tflite_extension::operation(number).is_some();
             assert_eq!(lowering(number).is_some(), is_listed, "operation {number}");
         }

@@ -171,11 +171,59 @@ pub(super) fn normalisation(net: &mut Net, name: &'static str) {
     net.operator(name, &[input], &[output], 12, vec![byte(0, 0)]);
 }
 
+pub(super) fn svdf(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int8]);
+    let is_hybrid = kind == Float32;
+    if is_hybrid {
+        net.label = "hybrid".into();
+    }
+    let [batch, depth, units, rank, memory] =
+        [3, 20, 5, 3, 6].map(|most| net.random.within(1, most));
+    let filters = units * rank;
+    let input = net.input(kind, &[batch, depth]);
+    let features = weights(net, &[filters, depth], 0, Int8, false);
+    let (time_kind, state_kind) = if is_hybrid { (Int8, Float32) } else { (Int16, Int16) };
+    let time = net.bytes(time_kind, &[filters, memory]);
+    let time = net.file.constant("time", time_kind, &[filters, memory], &time);
+    net.fix(time, net_scale(is_hybrid), 0);
+    let bias_kind = if is_hybrid { Float32 } else { Int8 };
+    let bias = if net.random.flag() { bias(net, bias_kind, units) } else { -1 };
+    let state = net.file.tensor("state", state_kind, &[batch, filters * memory]);
+    net.file.variable(state);
+    if !is_hybrid {
+        net.fix(state, 0.0005, 0);
+    }
+    let output = net.result(kind, &[batch, units]);
+    // Of integers the interpreter knows RELU alone.
+    let activation = if is_hybrid { net.random.below(2) } else { 1 };
+    let mut fields = vec![int(0, rank), byte(1, activation)];
+    if is_hybrid && net.random.flag() {
+        fields.push(flag(2, true));
+    }
+    net.operator(name, &[input, features, time, bias, state], &[output], 6, fields);
+}
+
+/// The scale of weights over time.
+fn net_scale(is_hybrid: bool) -> f32 {
+    if is_hybrid { 0.01 } else { 0.0001 }
+}
+
 pub(super) fn softmax(net: &mut Net, name: &'static str) {
-    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
+    let is_log = name == "LOG_SOFTMAX";
+    let kinds = [Float32, Int8, Uint8, Int16];
+    let kind = net.kind(if is_log { &kinds[..3] } else { &kinds });
     let shape = net.shape((1, 4));
     let input = net.input(kind, &shape);
     let output = net.file.tensor("out", kind, &shape);
+    if is_log {
+        match kind {
+            Int8 => net.fix(output, 1.0 / 16.0, 127),
+            Uint8 => net.fix(output, 1.0 / 16.0, 255),
+            _ => {}
+        }
+        net.operator(name, &[input], &[output], 0, Vec::new());
+        return;
+    }
     match kind {
         Int8 => net.fix(output, 1.0 / 256.0, -128),
         Uint8 => net.fix(output, 1.0 / 256.0, 0),

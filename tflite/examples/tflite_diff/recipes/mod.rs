@@ -1,9 +1,11 @@
 //! Recipes for a file of each operator.
 
+mod draws;
 mod elementwise;
 mod indices;
 mod layers;
 mod moves;
+mod volumes;
 
 use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
 
@@ -61,7 +63,8 @@ recipes! {
     layers::convolution => ["CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D"];
     layers::transposed => ["TRANSPOSE_CONV"];
     layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D"];
-    layers::softmax => ["SOFTMAX"];
+    layers::svdf => ["SVDF"];
+    layers::softmax => ["SOFTMAX", "LOG_SOFTMAX"];
     layers::normalisation => ["L2_NORMALIZATION"];
     layers::resize => ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"];
     moves::transpose => ["TRANSPOSE"];
@@ -80,6 +83,12 @@ recipes! {
     moves::reverse => ["REVERSE_V2"];
     indices::one_hot => ["ONE_HOT"];
     moves::update => ["DYNAMIC_UPDATE_SLICE"];
+    volumes::convolution => ["CONV_3D", "CONV_3D_TRANSPOSE"];
+    volumes::transform => ["RFFT2D"];
+    draws::distributed => ["RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL"];
+    draws::multinomial => ["MULTINOMIAL"];
+    draws::hashtable_lookup => ["HASHTABLE_LOOKUP"];
+    draws::lsh_projection => ["LSH_PROJECTION"];
 }
 
 impl Net {

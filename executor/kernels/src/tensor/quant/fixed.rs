@@ -177,6 +177,40 @@ pub fn tanh<T: Fixed>(a: T, m: i32) -> T {
     if raw > 0 { t } else { T::wrap(-t_raw) }
 }
 
+/// The natural logarithm, in format `to`, of a number in format `from` that is not below 1.
+///
+/// The number is `2^k` times a rest near `2^(-1/4)`, which a quotient of polynomials takes.
+pub fn log_from_one(x: i32, from: i32, to: i32) -> i32 {
+    const LOG_2: i32 = 1_488_522_236;
+    const ROOT_OF_ROOT_OF_HALF: i32 = 1_805_811_301;
+    const ROOT_OF_HALF: i32 = 1_518_500_250;
+    const QUARTER: i32 = 1 << 29;
+    let leading = |x: i32| x.leading_zeros().cast_signed();
+    // A bit more before the point keeps the powers of two from saturating.
+    let wide = to + 1;
+    let quarter = rdbpot(QUARTER, wide);
+    let power = |bits: i32| scale_by_power(bits, 31 - wide);
+    let headroom = leading(x);
+    let rest = scale_by_power(srdhm(scale_by_power(x, headroom - 1), ROOT_OF_HALF), 1);
+    let power_of_rest = power(from - headroom).saturating_add(quarter);
+    let other_headroom = leading(srdhm(x, ROOT_OF_HALF)) - 1;
+    let other = scale_by_power(x, other_headroom);
+    let power_of_other = power(from - other_headroom).saturating_sub(quarter);
+    let rest = rest.min(other);
+    let power = power_of_rest.max(power_of_other);
+
+    let sum = i64::from(rest) + i64::from(ROOT_OF_ROOT_OF_HALF);
+    let p = i32::try_from((sum + if sum >= 0 { 1 } else { -1 }) / 2).unwrap_or(i32::MAX);
+    let q = rest.wrapping_sub(ROOT_OF_ROOT_OF_HALF);
+    let q = q.wrapping_add(q);
+    let square = srdhm(q, q);
+    let above = srdhm(q, rest).wrapping_add(srdhm(srdhm(q, square), 117_049_297));
+    let below = 1_057_819_769i32.wrapping_add(q).wrapping_add(srdhm(127_690_142, square));
+    let below = srdhm(p, below).wrapping_add(srdhm(638_450_708, q));
+    let quotient = srdhm(rdbpot(above, wide), one_over_one_plus(below));
+    scale_by_power(srdhm(power, LOG_2).wrapping_add(quotient), wide - to)
+}
+
 /// `1 / sqrt(v)` as a fraction of 31 bits and a shift that is never positive; for `v` of at most 1
 /// the largest fraction.
 pub fn inverse_sqrt(v: i32) -> (i32, i32) {
@@ -281,5 +315,18 @@ mod tests {
         ] {
             assert_eq!(inverse_sqrt(v), want, "{v}");
         }
+    }
+
+    /// Against the real logarithm; a unit of the last place is 2^-26.
+    #[test]
+    fn logarithms_of_what_is_not_below_one() {
+        let one = 1i32 << 19;
+        let steps = (0..2000).map(|at| one + at * 1_063_021);
+        for x in steps.chain([one, one + 1, i32::MAX]) {
+            let real = (f64::from(x) / f64::from(one)).ln();
+            let found = f64::from(log_from_one(x, 12, 5)) / f64::from(1 << 26);
+            assert!((found - real).abs() < 1e-6, "{x}: {found} for {real}");
+        }
+        assert_eq!(log_from_one(one, 12, 5), 0);
     }
 }

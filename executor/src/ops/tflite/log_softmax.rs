@@ -1,0 +1,121 @@
+//! LOG_SOFTMAX over the last dimension: FLOAT32, and bytes in fixed point.
+
+use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot};
+use nnburst_kernels::tensor::{OpError, poll};
+
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
+use super::math::{Stored, cut, f64_of, low};
+use crate::lowering::Lowered;
+
+/// Bits before the point of differences and of their logarithms.
+const DIFFERENCE_BITS: i32 = 5;
+/// Bits before the point of sums of powers.
+const SUM_BITS: i32 = 12;
+/// Bits before the point of results.
+const RESULT_BITS: i32 = 4;
+
+pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    input.same_kind(&result)?;
+    if input.shape.rank() == 0 {
+        return Err(OpError::input(0, "is a scalar").into());
+    }
+    let depth = input.shape.last().copied().unwrap_or(1);
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    let rows = shape.elements() / depth.max(1);
+    if input.kind == ElementKind::F32 {
+        call.step(&shape, move |io| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            for row in poll::each(0..rows, 20 * depth) {
+                let values = from.slice(row * depth..(row + 1) * depth);
+                let most = values.iter().fold(f32::MIN, f32::max);
+                let sum: f32 = values.iter().fold(0.0, |sum, value| sum + (value - most).exp());
+                let log = sum.ln();
+                let to = to.slice(row * depth..(row + 1) * depth);
+                to.fill(values.iter().map(|value| value - most - log));
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    let steps = Steps::of(&input, &result)?;
+    by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+        for row in poll::each(0..rows, 40 * depth) {
+            let values = from.slice(row * depth..(row + 1) * depth);
+            let most = values.iter().map(T::wide).max().unwrap_or(0);
+            let log = steps.log_of_sum(values.iter().map(|value| value.wide() - most));
+            let least = steps.least(log);
+            let to = to.slice(row * depth..(row + 1) * depth);
+            to.fill(values.iter().map(|value| {
+                T::stored(steps.stored(value.wide() - most, log, least))
+            }));
+        }
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// What depends on the scales.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    /// From differences of stored values to fixed point, and back.
+    to_fixed: Multiplier,
+    from_fixed: Multiplier,
+    /// Differences below are nothing.
+    least: i32,
+    zero_point: i32,
+    range: (i32, i32),
+}
+
+impl Steps {
+    fn of(input: &Arg, result: &Arg) -> Result<Self, OpError> {
+        let range = result.kind.range();
+        if !matches!(input.kind, ElementKind::I8 | ElementKind::U8) {
+            return Err(refused(0, input.kind));
+        }
+        if result.scale.to_bits() != (16.0f32 / 256.0).to_bits() || result.zero_point != range.1 {
+            let what = format!("has scale {} and zero point {}", result.scale, result.zero_point);
+            return Err(OpError::output(0, what));
+        }
+        let one = 1i64 << (31 - DIFFERENCE_BITS);
+        let real = (f64::from(input.scale) * f64_of(one)).min(f64::from(i32::MAX));
+        if real <= 1.0 {
+            return Err(OpError::input(0, format!("has the scale {}", input.scale)));
+        }
+        let to_fixed = Multiplier::new(real);
+        let unit = f64_of(1i64 << (31 - to_fixed.shift.clamp(0, 31)));
+        let from_fixed = Multiplier::new(unit / f64::from(to_fixed.fraction));
+        let most = f64_of((1i64 << DIFFERENCE_BITS) - 1) * f64_of(one);
+        let radius = most / f64_of(1i64 << to_fixed.shift.clamp(0, 31));
+        let least = -low(cut(radius.floor()));
+        Ok(Self { to_fixed, from_fixed, least, zero_point: result.zero_point, range })
+    }
+
+    /// The logarithm of the sum of powers of differences, none of which is positive.
+    fn log_of_sum(&self, differences: impl Iterator<Item = i32>) -> i32 {
+        let power = |difference| {
+            let power = fixed::exp_negative(self.to_fixed.apply(difference), DIFFERENCE_BITS);
+            rdbpot(power, SUM_BITS)
+        };
+        let differences = differences.filter(|&difference| difference >= self.least);
+        let sum = differences.map(power).fold(0, i32::wrapping_add);
+        fixed::log_from_one(sum, SUM_BITS, DIFFERENCE_BITS)
+    }
+
+    /// The difference from which on results are the least.
+    fn least(&self, log: i32) -> i32 {
+        self.from_fixed.apply(i32::MIN.wrapping_add(log)).max(self.least - 1)
+    }
+
+    fn stored(&self, difference: i32, log: i32, least: i32) -> i32 {
+        let (min, max) = self.range;
+        if difference <= least {
+            return min;
+        }
+        let real = self.to_fixed.apply(difference).wrapping_sub(log);
+        let shift = 31 - DIFFERENCE_BITS - RESULT_BITS;
+        rdbpot(real, shift).saturating_add(self.zero_point).clamp(min, max)
+    }
+}

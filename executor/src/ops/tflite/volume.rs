@@ -1,0 +1,241 @@
+//! Convolutions of volumes: FLOAT32 alone, as in TFLite.
+//!
+//! Sums have the order of TFLite's reference kernels: tap by tap from the front of a filter on,
+//! channel by channel within a tap, each product rounded before it is added.
+
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::tensor::{In, OpError, poll};
+
+use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
+use super::conv::padding;
+use crate::lowering::Lowered;
+use crate::ops::support::{Axis, plain};
+
+/// The windows of a convolution over the depth, the height and the width of volumes.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    axes: [Axis; 3],
+    channels: usize,
+}
+
+impl Windows {
+    /// Reads padding, strides and dilations: those of the width come before those of the height.
+    fn read(
+        call: &OperatorCall<'_, '_>,
+        volume: [usize; 3],
+        filter: [usize; 3],
+        channels: usize,
+    ) -> Lowered<Self> {
+        if volume.contains(&0) || filter.contains(&0) || channels == 0 {
+            let what = format!("filters of {filter:?} on {channels} channels of {volume:?}");
+            return Err(OpError::rule(what).into());
+        }
+        let padding = padding(call)?;
+        let axis = |at: usize, stride: usize, dilation: usize| -> Lowered<Axis> {
+            let (stride, dilation) = (call.count(stride, 1)?, call.count(dilation, 1)?);
+            Ok(padding.axis(volume[at], filter[at], stride, dilation)?)
+        };
+        Ok(Self { axes: [axis(0, 1, 5)?, axis(1, 3, 7)?, axis(2, 2, 6)?], channels })
+    }
+
+    /// Extents of what the windows are over, and how many there are of them.
+    fn outer(&self) -> [usize; 3] {
+        self.axes.map(|axis| axis.output)
+    }
+
+    /// The first element of a place in the volume that the windows are over.
+    fn at(&self, batch: usize, z: usize, y: usize, x: usize) -> usize {
+        let [depth, height, width] = self.axes.map(|axis| axis.input);
+        (((batch * depth + z) * height + y) * width + x) * self.channels
+    }
+
+    fn taps(&self) -> usize {
+        self.axes.iter().map(|axis| axis.filter).product()
+    }
+
+    /// The number of a filter's tap.
+    fn tap(&self, z: usize, y: usize, x: usize) -> usize {
+        (z * self.axes[1].filter + y) * self.axes[2].filter + x
+    }
+}
+
+/// The extents of a volume or of a filter: the last two are its channels.
+fn extents(index: usize, arg: &Arg) -> Result<[usize; 5], OpError> {
+    if arg.kind != ElementKind::F32 {
+        return Err(refused(index, arg.kind));
+    }
+    let extents = arg.shape[..].try_into();
+    extents.map_err(|_| OpError::input(index, format!("is of {:?}, not of rank 5", arg.shape)))
+}
+
+/// Checks the bias, if there is one.
+fn has_bias(call: &OperatorCall<'_, '_>, index: usize, outputs: usize) -> Lowered<bool> {
+    if !call.has(index) {
+        return Ok(false);
+    }
+    let bias = call.arg(index)?;
+    if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
+        let what = format!("is {:?} of {:?} for {outputs} channels", bias.kind, bias.shape);
+        return Err(OpError::input(index, what).into());
+    }
+    Ok(true)
+}
+
+/// CONV_3D: volumes `[batches, depth, height, width, inputs]`, filters
+/// `[depth, height, width, inputs, outputs]`.
+pub(super) fn conv_3d(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let [batches, depth, height, width, channels] = extents(0, &call.arg(0)?)?;
+    let [filter_d, filter_h, filter_w, own, outputs] = extents(1, &call.arg(1)?)?;
+    if own != channels || outputs == 0 {
+        let what = format!("filters of {own} by {outputs} for {channels} channels");
+        return Err(OpError::input(1, what).into());
+    }
+    call.result_is(0, &[ElementKind::F32])?;
+    let filter = [filter_d, filter_h, filter_w];
+    let windows = Windows::read(call, [depth, height, width], filter, channels)?;
+    let activation = call.activation(4)?;
+    let has_bias = has_bias(call, 2, outputs)?;
+    let [out_d, out_h, out_w] = windows.outer();
+    let shape = call.set(0, &[batches, out_d, out_h, out_w, outputs])?;
+    let products = windows.taps() * channels;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(products)).unwrap_or(u64::MAX);
+    let (label, isa) = (plain("tflite_conv_3d", &shape, work), call.isa());
+    call.emit_bands(label, 4 * outputs, batches * out_d * out_h, move |mut io, band| {
+        let fixed = io.inputs_and_outputs();
+        let (input, filters) = (fixed.input::<f32>(0), fixed.input::<f32>(1));
+        let (bias, output) = (fixed.input::<f32>(2), fixed.output::<f32>(0));
+        let sums = &mut io.scratch_slice::<f32>()[..outputs];
+        for row in band {
+            let (y, plane) = (row % out_h, row / out_h);
+            let (z, batch) = (plane % out_d, plane / out_d);
+            for x in poll::each(0..out_w, products * outputs / 8 + 8) {
+                let place = [batch, z, y, x];
+                isa.run(WindowSums { windows: &windows, input, place, filters, sums });
+                let first = (row * out_w + x) * outputs;
+                for (channel, &sum) in sums.iter().enumerate() {
+                    // A missing bias is a zero that is added, too.
+                    let bias = if has_bias { bias.get(channel) } else { 0.0 };
+                    output.set(first + channel, activation.apply(sum + bias));
+                }
+            }
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The sums of all output channels at one place.
+struct WindowSums<'a> {
+    windows: &'a Windows,
+    input: In<'a, f32>,
+    /// Batch and place of the window.
+    place: [usize; 4],
+    filters: In<'a, f32>,
+    sums: &'a mut [f32],
+}
+
+impl Loop for WindowSums<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { windows, input, place: [batch, z, y, x], filters, sums } = self;
+        let [deep, vertical, horizontal] = windows.axes;
+        let (channels, outputs) = (windows.channels, sums.len());
+        sums.fill(0.0);
+        for (tap_z, in_z) in deep.taps(z) {
+            for (tap_y, in_y) in vertical.taps(y) {
+                for (tap_x, in_x) in horizontal.taps(x) {
+                    let from = windows.at(batch, in_z, in_y, in_x);
+                    let first = windows.tap(tap_z, tap_y, tap_x) * channels;
+                    for (at, value) in input.slice(from..from + channels).iter().enumerate() {
+                        let row = (first + at) * outputs;
+                        let weights = filters.slice(row..row + outputs);
+                        for (sum, weight) in sums.iter_mut().zip(weights.iter()) {
+                            *sum += value * weight;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// CONV_3D_TRANSPOSE: the result's shape comes first, then filters
+/// `[depth, height, width, outputs, inputs]`, then the volumes.
+pub(super) fn conv_3d_transpose(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let [filter_d, filter_h, filter_w, outputs, channels] = extents(1, &call.arg(1)?)?;
+    let input = extents(2, &call.arg(2)?)?;
+    let wanted = sizes(&call.ints(0)?)?;
+    let &[batches, depth, height, width, own] = &wanted[..] else {
+        return Err(OpError::input(0, format!("is {wanted:?}, no shape of rank 5")).into());
+    };
+    call.result_is(0, &[ElementKind::F32])?;
+    // The windows of the convolution that this one undoes: from the result to the input.
+    let filter = [filter_d, filter_h, filter_w];
+    let windows = Windows::read(call, [depth, height, width], filter, outputs)?;
+    let [in_d, in_h, in_w] = windows.outer();
+    if own != outputs || input != [batches, in_d, in_h, in_w, channels] || channels == 0 {
+        return Err(OpError::rule(format!("{input:?} does not become {wanted:?}")).into());
+    }
+    let activation = call.activation(4)?;
+    let has_bias = has_bias(call, 3, outputs)?;
+    let shape = call.set(0, &wanted)?;
+    let places = batches * in_d * in_h * in_w;
+    let products = windows.taps() * channels * outputs;
+    let work = 2 * u64::try_from(places.saturating_mul(products)).unwrap_or(u64::MAX);
+    let label = plain("tflite_conv_3d_transpose", &shape, work);
+    let elements = shape.elements();
+    call.emit_with_scratch(label, 4 * elements, move |mut io| {
+        let fixed = io.inputs_and_outputs();
+        let (filters, input) = (fixed.input::<f32>(1), fixed.input::<f32>(2));
+        let (bias, output) = (fixed.input::<f32>(3), fixed.output::<f32>(0));
+        let sums = &mut io.scratch_slice::<f32>()[..elements];
+        sums.fill(0.0);
+        for place in poll::each(0..places, products / 4 + 8) {
+            let (x, line) = (place % in_w, place / in_w);
+            let (y, plane) = (line % in_h, line / in_h);
+            let (z, batch) = (plane % in_d, plane / in_d);
+            let values = input.slice(place * channels..(place + 1) * channels);
+            let window = [batch, z, y, x];
+            Spread { windows: &windows, window, values, filters, sums: &mut *sums }.run();
+        }
+        for (at, &sum) in poll::each(sums.iter().enumerate(), 4) {
+            let sum = if has_bias { sum + bias.get(at % outputs) } else { sum };
+            output.set(at, activation.apply(sum));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The products of one input place, added to the sums of the window that it stands for.
+struct Spread<'a> {
+    windows: &'a Windows,
+    window: [usize; 4],
+    /// Of the place, channel by channel.
+    values: In<'a, f32>,
+    filters: In<'a, f32>,
+    sums: &'a mut [f32],
+}
+
+impl Spread<'_> {
+    fn run(self) {
+        let Self { windows, window: [batch, z, y, x], values, filters, sums } = self;
+        let [deep, vertical, horizontal] = windows.axes;
+        let (outputs, channels) = (windows.channels, values.len());
+        for (tap_z, out_z) in deep.taps(z) {
+            for (tap_y, out_y) in vertical.taps(y) {
+                for (tap_x, out_x) in horizontal.taps(x) {
+                    let to = windows.at(batch, out_z, out_y, out_x);
+                    let first = windows.tap(tap_z, tap_y, tap_x) * outputs;
+                    for (at, sum) in sums[to..to + outputs].iter_mut().enumerate() {
+                        let row = (first + at) * channels;
+                        let weights = filters.slice(row..row + channels);
+                        for (value, weight) in values.iter().zip(weights.iter()) {
+                            *sum += value * weight;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
