@@ -3,12 +3,19 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::DeflateDecoder;
+
 use crate::contents::Contents;
 use crate::flatbuffer::{Budget, Field, FormatError, Table};
 
 /// The name of the metadata that describes inputs, outputs and packed files.
 const METADATA: &str = "TFLITE_METADATA";
 const IDENTIFIER: [u8; 4] = *b"M001";
+/// The most bytes of a packed file that becomes larger when it is read.
+const MOST_BYTES: u64 = 4 << 20;
 /// The packed file has a line for each element along the last axis of a tensor.
 const AXIS_LABELS: i8 = 2;
 
@@ -26,7 +33,8 @@ pub(crate) fn labels(
         return Ok(None);
     };
     let Some(name) = labels_file(metadata, output)? else { return Ok(None) };
-    let text = stored_file(bytes, &name).and_then(|text| std::str::from_utf8(text).ok());
+    let file = packed_file(bytes, &name);
+    let text = file.as_deref().and_then(|text| std::str::from_utf8(text).ok());
     Ok(text.map(|text| text.trim_end().lines().map(|line| line.trim().to_owned()).collect()))
 }
 
@@ -53,8 +61,11 @@ fn labels_file(metadata: &[u8], output: usize) -> Result<Option<String>, FormatE
     Ok(files.into_iter().flatten().flatten().next())
 }
 
-/// The bytes of a file in the ZIP archive at the end of `bytes`, which is stored as it is.
-fn stored_file<'a>(bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+/// The bytes of a file in the ZIP archive at the end of `bytes`, which is stored as it is or
+/// deflated.
+fn packed_file<'a>(bytes: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
+    const STORED: usize = 0;
+    const DEFLATED: usize = 8;
     const END: [u8; 4] = *b"PK\x05\x06";
     const END_BYTES: usize = 22;
     const ENTRY: [u8; 4] = *b"PK\x01\x02";
@@ -74,18 +85,30 @@ fn stored_file<'a>(bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
             (half(bytes, at, 28)?, half(bytes, at, 30)?, half(bytes, at, 32)?);
         let start = at.checked_add(46)?;
         let found = bytes.get(start..start.checked_add(names)?)?;
-        if found == name.as_bytes() && method == 0 {
+        if found == name.as_bytes() && matches!(method, STORED | DEFLATED) {
             let local = shift.checked_add(word(bytes, at, 42)?)?;
             if bytes.get(local..local.checked_add(4)?)? != FILE {
                 return None;
             }
             let header = 30usize.checked_add(half(bytes, local, 26)?)?;
             let data = local.checked_add(header.checked_add(half(bytes, local, 28)?)?)?;
-            return bytes.get(data..data.checked_add(length)?);
+            let packed = bytes.get(data..data.checked_add(length)?)?;
+            return match method {
+                STORED => Some(Cow::Borrowed(packed)),
+                _ => inflated(packed).map(Cow::Owned),
+            };
         }
         at = start.checked_add(names)?.checked_add(extra)?.checked_add(comment)?;
     }
     None
+}
+
+/// The bytes of a deflated file; `None` if it is broken or becomes too large.
+fn inflated(packed: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let decoder = DeflateDecoder::new(packed);
+    let count = decoder.take(MOST_BYTES.saturating_add(1)).read_to_end(&mut bytes).ok()?;
+    (u64::try_from(count).ok()? <= MOST_BYTES).then_some(bytes)
 }
 
 /// Two bytes at an offset from `at`.

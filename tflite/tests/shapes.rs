@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
+use std::io::Write;
 use std::sync::Arc;
 
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use nnburst_executor::{
     CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
 };
@@ -161,19 +164,27 @@ fn integers_of_64_bits_keep_their_type() {
     assert_eq!(file.import(narrow).unwrap().outputs[0].kind, OperandType::TensorInt32);
 }
 
-/// A ZIP archive of files that are stored as they are, behind `before`.
-fn zip(before: &[u8], files: &[(&str, &[u8])]) -> Vec<u8> {
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A ZIP archive of files that are stored as they are, or deflated, behind `before`.
+fn zip(before: &[u8], files: &[(&str, &[u8])], deflated: bool) -> Vec<u8> {
     let (mut out, mut directory) = (before.to_vec(), Vec::new());
     let half = |value: usize| u16::try_from(value).unwrap().to_le_bytes();
     let word = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
     for (name, bytes) in files {
         let offset = out.len();
-        let sizes = [[0; 4], word(bytes.len()), word(bytes.len())].concat();
+        let packed = if deflated { deflate(bytes) } else { bytes.to_vec() };
+        let sizes = [[0; 4], word(packed.len()), word(bytes.len())].concat();
+        let method = half(if deflated { 8 } else { 0 });
         let rest = [half(name.len()), half(0)].concat();
-        out.extend([b"PK\x03\x04".as_slice(), &[20, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
-        out.extend([sizes.as_slice(), &rest, name.as_bytes(), bytes].concat());
-        directory
-            .extend([b"PK\x01\x02".as_slice(), &[20, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+        out.extend([b"PK\x03\x04".as_slice(), &[20, 0, 0, 0], &method, &[0; 4]].concat());
+        out.extend([sizes.as_slice(), &rest, name.as_bytes(), &packed].concat());
+        let head = [b"PK\x01\x02".as_slice(), &[20, 0, 20, 0, 0, 0], &method, &[0; 4]];
+        directory.extend(head.concat());
         directory.extend([sizes.as_slice(), &rest, &[0; 10], &word(offset)].concat());
         directory.extend(name.as_bytes());
     }
@@ -205,17 +216,23 @@ fn labels_are_those_that_the_file_packs() {
     file.model_fields(vec![(6, Value::Tables(vec![entry]))]);
     let model = file.build();
     let files = [("other.txt", b"no".as_slice()), ("labels.txt", b"cat\n dog \r\nmouse\n")];
-    let bytes = zip(&model, &files);
-    let file = ModelFile::from_bytes(bytes.clone());
-    assert_eq!(file.labels(0).unwrap().unwrap(), ["cat", "dog", "mouse"]);
-    assert_eq!(file.labels(1).unwrap(), None);
-    assert!(file.import(ImportOptions::default()).is_ok());
-    // An archive that is cut short or damaged has no labels, and harms nothing.
-    for at in model.len()..bytes.len() {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0xFF;
-        for bytes in [bytes[..at].to_vec(), damaged] {
-            drop(ModelFile::from_bytes(bytes).labels(0));
+    for deflated in [false, true] {
+        let bytes = zip(&model, &files, deflated);
+        let file = ModelFile::from_bytes(bytes.clone());
+        assert_eq!(file.labels(0).unwrap().unwrap(), ["cat", "dog", "mouse"]);
+        assert_eq!(file.labels(1).unwrap(), None);
+        assert!(file.import(ImportOptions::default()).is_ok());
+        // An archive that is cut short or damaged has no labels, and harms nothing.
+        for at in model.len()..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0xFF;
+            for bytes in [bytes[..at].to_vec(), damaged] {
+                drop(ModelFile::from_bytes(bytes).labels(0));
+            }
         }
     }
+    // A small archive that becomes large has none either.
+    let large = vec![b'x'; 5 << 20];
+    let bytes = zip(&model, &[("labels.txt", &large)], true);
+    assert_eq!(ModelFile::from_bytes(bytes).labels(0).unwrap(), None);
 }
