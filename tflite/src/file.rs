@@ -16,6 +16,7 @@ use crate::flatbuffer::Budget;
 use crate::lower::{Import, lower_all};
 use crate::model::{ImportOptions, Imported};
 use crate::packed_files;
+use crate::registry::CustomOperators;
 use crate::schema::{Builtin, File, Graph, Tensor};
 
 /// A .tflite file in memory.
@@ -46,6 +47,7 @@ pub struct ModelFile {
     resized: Vec<(usize, Vec<u32>)>,
     /// The memory of the bytes that all models share, once one of them has constants.
     pool: OnceLock<Memory>,
+    customs: CustomOperators,
 }
 
 /// Some operators of a file's first graph, to become a model of their own. All numbers are indices
@@ -85,12 +87,18 @@ impl ModelFile {
         // A file that grows meanwhile is read as long as it was.
         let length = file.metadata()?.len();
         (&file).take(length).read_to_end(&mut bytes)?;
-        Ok(Self { bytes, descriptor: Some(file), resized: Vec::new(), pool: OnceLock::new() })
+        Ok(Self { descriptor: Some(file), ..Self::from_bytes(bytes) })
     }
 
     /// Takes a file that is in memory already. The constants of its models are in one copy of it.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { bytes: bytes.into(), descriptor: None, resized: Vec::new(), pool: OnceLock::new() }
+        Self {
+            bytes: bytes.into(),
+            descriptor: None,
+            resized: Vec::new(),
+            pool: OnceLock::new(),
+            customs: CustomOperators::default(),
+        }
     }
 
     /// The bytes of the file.
@@ -164,6 +172,11 @@ impl ModelFile {
         self.resized.push((input, shape.to_vec()));
     }
 
+    /// Gives the program's own custom operators to later imports.
+    pub fn set_custom_operators(&mut self, operators: CustomOperators) {
+        self.customs = operators;
+    }
+
     /// Imports the file's first graph.
     ///
     /// # Errors
@@ -179,6 +192,7 @@ impl ModelFile {
         let places: Vec<usize> = (0..graph.operators.len()).collect();
         let mut import = Import::new(&file, graph);
         import.options = options;
+        import.customs = Some(&self.customs);
         self.finish(import, &places, &budget)
     }
 
@@ -206,6 +220,7 @@ impl ModelFile {
         reshape(&mut file, request.shapes, request.infer_shapes);
         let mut import = Import::new(&file, first_graph(&file)?);
         import.options = options;
+        import.customs = Some(&self.customs);
         import.is_part = true;
         self.finish(import, request.operators, &budget)
     }
@@ -222,7 +237,7 @@ impl ModelFile {
         let routes = lower_all(&mut import, places)?;
         let parts = import.finish(inputs, budget)?;
         let pools = self.pools(&parts)?;
-        let extension_name_to_prefix = extensions(&parts);
+        let extension_name_to_prefix = extensions(&parts, &self.customs);
         let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
         let model = Model {
             main: parts.graph,

@@ -1,26 +1,36 @@
 //! The end of an import: inputs, outputs and states of the model.
 
-use nnburst_hal::tflite_extension::{self, ExtensionType};
+use std::collections::BTreeSet;
+
+use nnburst_hal::tflite_extension::ExtensionType;
 use nnburst_hal::{
     ExtensionNameAndPrefix, Operand, OperandLifeTime, OperandType, OperationType, Subgraph,
 };
 
 use crate::error::ImportError;
 use crate::flatbuffer::Budget;
-use crate::lower::{self, Import, Refusal};
+use crate::lower::{Import, Refusal};
 use crate::model::{StatePair, TensorInfo};
+use crate::registry::CustomOperators;
 
 /// The table of extensions of a model.
-pub(crate) fn extensions(parts: &Parts) -> Vec<ExtensionNameAndPrefix> {
-    let extension = ExtensionNameAndPrefix {
-        name: tflite_extension::NAME.to_owned(),
-        prefix: lower::extension::PREFIX,
-    };
-    let is_used = parts.graphs().any(|graph| {
-        graph.operands.iter().any(|it| it.kind.is_extension())
-            || graph.operations.iter().any(|it| matches!(it.kind, OperationType::Extension(_)))
+pub(crate) fn extensions(parts: &Parts, customs: &CustomOperators) -> Vec<ExtensionNameAndPrefix> {
+    let types = parts.graphs().flat_map(|graph| graph.operands.iter().map(|it| it.kind));
+    let types = types.filter_map(|kind| match kind {
+        OperandType::Extension(code) => Some(code.prefix),
+        _ => None,
     });
-    is_used.then_some(extension).into_iter().collect()
+    let operations = parts.graphs().flat_map(|graph| graph.operations.iter().map(|it| it.kind));
+    let operations = operations.filter_map(|kind| match kind {
+        OperationType::Extension(code) => Some(code.prefix),
+        _ => None,
+    });
+    let used: BTreeSet<u16> = types.chain(operations).collect();
+    let named = used.into_iter().filter_map(|prefix| {
+        let name = customs.extension(prefix)?.to_owned();
+        Some(ExtensionNameAndPrefix { name, prefix })
+    });
+    named.collect()
 }
 
 /// The result of an import, before memory is found for it.

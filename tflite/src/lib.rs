@@ -32,6 +32,7 @@ mod lower;
 mod model;
 mod operand;
 mod packed_files;
+mod registry;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -41,4 +42,5 @@ pub use error::{ImportError, UnsupportedOperator};
 pub use file::{ModelFile, PartRequest};
 pub use flatbuffer::{FormatError, Problem};
 pub use model::{ImportOptions, Imported, Route, StatePair, TensorInfo};
+pub use registry::{CustomCall, CustomOperator, CustomOperators, CustomValue};
 pub use schema::{MetadataEntry, Signature, SignatureTensor, TensorKind};

@@ -26,6 +26,8 @@ pub enum Route {
     Nnapi,
     /// The extension's, for this reason.
     Extension(String),
+    /// Those that the program adds itself ([`CustomOperators`](crate::CustomOperators)).
+    Program,
 }
 
 /// An input, output or state of the model, as the file describes it.

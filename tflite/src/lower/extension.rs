@@ -13,8 +13,7 @@ use crate::operand::operand_of;
 use crate::schema::options::{self, OptionsKind};
 use crate::schema::{Builtin, Operator, Tensor, TensorKind};
 
-/// The prefix of the extension in models that use it.
-pub(crate) const PREFIX: u16 = 1;
+pub(crate) use crate::registry::PREFIX;
 
 /// The type of an option's field in the file, and its default.
 #[derive(Clone, Copy, Debug)]
@@ -421,7 +420,7 @@ impl Lower<'_, '_> {
 
     /// The operand of a result in the file's own type. Where its shape is known only at run time,
     /// the file's signature says what stays.
-    pub(crate) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
+    pub(super) fn own_output(&mut self, result: usize, is_open: bool) -> Lowered<u32> {
         let tensor = self.output_tensor(result)?;
         let mut operand = self.import.own_operand(tensor)?;
         if tensor.is_shape_open {

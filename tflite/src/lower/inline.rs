@@ -63,6 +63,7 @@ impl<'a> Import<'a> {
         self.check_work()?;
         let mut inner = Import::new(file, graph);
         inner.options = self.options;
+        inner.customs = self.customs;
         inner.depth = self.depth + 1;
         inner.builder = std::mem::take(&mut self.builder);
         Ok(inner)

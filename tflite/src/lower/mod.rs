@@ -15,6 +15,7 @@ mod inline;
 mod integer_lstm;
 mod normalization;
 mod packed;
+mod program;
 mod quantization;
 mod recurrent;
 mod reduction;
@@ -36,6 +37,7 @@ use crate::flatbuffer::FormatError;
 use crate::graph::{Builder, Mark};
 use crate::model::ImportOptions;
 use crate::operand::operand_of;
+use crate::registry::CustomOperators;
 use crate::schema::options::{Fields, OptionsKind};
 use crate::schema::{File, Graph, Operator, Tensor, TensorKind};
 
@@ -129,6 +131,8 @@ pub(crate) struct Import<'a> {
     pub(crate) variables: HashMap<String, Variable>,
     /// The operations that may be used.
     pub(crate) options: ImportOptions,
+    /// The custom operators that the program imports itself.
+    pub(crate) customs: Option<&'a CustomOperators>,
     /// The number of graphs that this one is within.
     pub(crate) depth: usize,
     /// Whether any layer has floats and compressed weights, once somebody asked.
@@ -159,6 +163,7 @@ impl<'a> Import<'a> {
             handles: HashMap::new(),
             variables: HashMap::new(),
             options: ImportOptions::default(),
+            customs: None,
             depth: 0,
             has_hybrid: OnceCell::new(),
             is_part: false,
@@ -425,7 +430,7 @@ impl<'a> Lower<'_, 'a> {
         (!empty).then_some(index)
     }
 
-    pub(crate) fn tensor_index(&self, argument: usize) -> Lowered<usize> {
+    fn tensor_index(&self, argument: usize) -> Lowered<usize> {
         self.optional_tensor(argument).ok_or_else(|| format!("input {argument} is missing").into())
     }
 
@@ -434,7 +439,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(&graph.tensors[self.tensor_index(argument)?])
     }
 
-    pub(crate) fn has(&self, argument: usize) -> bool {
+    fn has(&self, argument: usize) -> bool {
         self.optional_tensor(argument).is_some()
     }
 
@@ -530,7 +535,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(next)
     }
 
-    pub(crate) fn emit(&mut self, kind: OperationType, inputs: &[u32], outputs: &[u32]) {
+    fn emit(&mut self, kind: OperationType, inputs: &[u32], outputs: &[u32]) {
         self.builder().op(kind, inputs, outputs);
     }
 

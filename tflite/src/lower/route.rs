@@ -42,6 +42,9 @@ impl<'a> Import<'a> {
     /// extension's, if it may be used and has it; else to NNAPI's whatever their results are.
     pub(crate) fn lower_one(&mut self, op: &'a Operator<'a>) -> Result<Route, Refusal> {
         let import = self;
+        if let Some((operator, registry)) = import.registered(op) {
+            return import.by_program(op, operator, registry);
+        }
         if !import.options.extension {
             return import.by_nnapi(op).map(|_| Route::Nnapi);
         }
@@ -87,7 +90,7 @@ impl<'a> Import<'a> {
 
     /// Holds the operations from `first` on against the HAL's signatures: types and ranks that an
     /// operator has in the file need not be among those of its NNAPI namesake.
-    fn check_operations(&self, first: usize) -> Result<(), Refusal> {
+    pub(super) fn check_operations(&self, first: usize) -> Result<(), Refusal> {
         let graph = &self.builder.graph;
         for operation in graph.operations.iter().skip(first) {
             let operands = operation.inputs.iter().chain(&operation.outputs);
