@@ -7,7 +7,6 @@
 //! `madd` with an empty upper half is a multiplication and sums are exact.
 
 mod pixels;
-mod scalar;
 mod strips;
 
 use std::ops::Range;
@@ -65,7 +64,7 @@ pub const VARIANTS: Variants<DepthwiseKernel> = variants! {
     Avx512: DepthwiseKernel::of::<simd::Avx512>(strips::avx512::KERNEL),
     Avx2: DepthwiseKernel::of::<simd::Avx2>(strips::avx2::KERNEL),
     Neon: DepthwiseKernel::of::<simd::Neon>(strips::neon::KERNEL),
-    Scalar: DepthwiseKernel { pixels: scalar::pixels, strips: None },
+    Scalar: DepthwiseKernel { pixels: pixels::scalar, strips: None },
 };
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -1,6 +1,5 @@
 //! Sums of two rows of bytes, each brought to a common scale first, the sum then to the output's.
 
-mod scalar;
 mod vectors;
 
 use crate::kernels::gemm_i8::Bytes;
@@ -75,7 +74,7 @@ impl Near {
 pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
-pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar::add);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub const EXTRA_BITS: i32 = 20;
@@ -139,6 +138,25 @@ impl Add {
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&rows) };
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(rows: &AddRows) {
+    let operand = |byte: u8, which: usize| {
+        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
+        // SAFETY: there is a first channel.
+        unsafe { rows.scalings[which].stored(x, 0) }
+    };
+    for at in 0..rows.len {
+        // SAFETY: within the rows; there is a first channel.
+        unsafe {
+            let sum = operand(*rows.a.add(at), 0) + operand(*rows.b.add(at), 1);
+            *rows.output.add(at) = rows.sum.stored(sum, 0).to_le_bytes()[0];
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Sums, differences and products of two rows of floats, clamped; either may be one number for all.
 
-mod scalar;
 mod vectors;
 
 use self::vectors::Vectors;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Isa, Variant, Variants, variants};
+use crate::tensor::quant::clamp_real;
 use crate::tensor::{In, Out};
 
 /// The function of two elements.
@@ -88,9 +88,9 @@ type Run = unsafe fn(&Rows);
 /// Best first.
 const fn variants(arithmetic: Arithmetic) -> Variants<Run> {
     match arithmetic {
-        Arithmetic::Add => variants!(Vectors<Add>, scalar::rows::<Add>),
-        Arithmetic::Sub => variants!(Vectors<Sub>, scalar::rows::<Sub>),
-        Arithmetic::Mul => variants!(Vectors<Mul>, scalar::rows::<Mul>),
+        Arithmetic::Add => variants!(Vectors<Add>, scalar::<Add>),
+        Arithmetic::Sub => variants!(Vectors<Sub>, scalar::<Sub>),
+        Arithmetic::Mul => variants!(Vectors<Mul>, scalar::<Mul>),
     }
 }
 
@@ -134,6 +134,22 @@ impl Binary {
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&Rows { a, b, steps, output, len, low, high }) };
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar<E: Each>(rows: &Rows) {
+    let (a, b) = rows.steps;
+    for at in 0..rows.len {
+        // SAFETY: within the rows.
+        unsafe {
+            let a = rows.a.add(at * a).read_unaligned();
+            let b = rows.b.add(at * b).read_unaligned();
+            rows.output.add(at).write_unaligned(clamp_real(E::number(a, b), rows.low, rows.high));
+        }
     }
 }
 

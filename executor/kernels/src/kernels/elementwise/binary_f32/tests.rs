@@ -29,7 +29,7 @@ fn every_form_gives_the_same_bits() {
                             Arithmetic::Sub => a - b,
                             Arithmetic::Mul => a * b,
                         };
-                        let want = crate::tensor::quant::clamp_real(y, range.0, range.1);
+                        let want = clamp_real(y, range.0, range.1);
                         let same = want.to_bits() == got[at].to_bits()
                             || want.is_nan() && got[at].is_nan()
                             || want == got[at];

@@ -12,7 +12,7 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::scalar::{self, LookUp};
+use super::{LookUp, scalar};
 
 const LANES: usize = 32;
 
@@ -38,7 +38,7 @@ pub(super) unsafe fn look_up(row: &LookUp<'_>) {
         unsafe { _mm256_storeu_si256(row.output.add(at).cast(), y) };
     }
     // SAFETY: the rest of the row.
-    unsafe { scalar::look_up(&row.from(whole)) };
+    unsafe { scalar(&row.from(whole)) };
 }
 
 /// The parts of each half, from the second on what changes from the one before.

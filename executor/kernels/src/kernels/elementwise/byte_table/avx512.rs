@@ -5,7 +5,7 @@ use core::arch::x86_64::{
     _mm512_maskz_loadu_epi8, _mm512_movepi8_mask, _mm512_permutex2var_epi8, _mm512_storeu_si512,
 };
 
-use super::scalar::LookUp;
+use super::LookUp;
 
 const LANES: usize = 64;
 

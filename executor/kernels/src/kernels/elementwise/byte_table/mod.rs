@@ -6,11 +6,27 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod scalar;
 
-use self::scalar::LookUp;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
+
+/// Bytes to look up, and where what is found goes: the same place, or one that doesn't overlap.
+#[derive(Clone, Copy, Debug)]
+struct LookUp<'a> {
+    table: &'a [u8; 256],
+    input: *const u8,
+    output: *mut u8,
+    len: usize,
+}
+
+impl LookUp<'_> {
+    /// From an element on, which is there or just behind the end.
+    #[inline(always)]
+    fn from(&self, first: usize) -> Self {
+        let (input, output) = (self.input.wrapping_add(first), self.output.wrapping_add(first));
+        Self { input, output, len: self.len - first, ..*self }
+    }
+}
 
 /// # Safety
 /// The row is as long as stated; the machine has the instruction set.
@@ -22,7 +38,7 @@ const VARIANTS: Variants<Run> = variants! {
     Avx512Vbmi: avx512::look_up,
     Avx2: avx2::look_up,
     Neon: neon::look_up,
-    Scalar: scalar::look_up,
+    Scalar: scalar,
 };
 
 /// A table in its best variant.
@@ -54,6 +70,17 @@ impl ByteTable {
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&LookUp { table: &self.table, input, output, len }) };
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(row: &LookUp<'_>) {
+    for at in 0..row.len {
+        // SAFETY: within the row.
+        unsafe { *row.output.add(at) = row.table[usize::from(*row.input.add(at))] };
     }
 }
 

@@ -4,7 +4,7 @@ use core::arch::aarch64::{
     uint8x16x4_t, vdupq_n_u8, vld1q_u8, vld1q_u8_x4, vqtbl4q_u8, vqtbx4q_u8, vst1q_u8, vsubq_u8,
 };
 
-use super::scalar::{self, LookUp};
+use super::{LookUp, scalar};
 
 const LANES: usize = 16;
 
@@ -32,5 +32,5 @@ pub(super) unsafe fn look_up(row: &LookUp<'_>) {
         unsafe { vst1q_u8(row.output.add(at), y) };
     }
     // SAFETY: the rest of the row.
-    unsafe { scalar::look_up(&row.from(whole)) };
+    unsafe { scalar(&row.from(whole)) };
 }

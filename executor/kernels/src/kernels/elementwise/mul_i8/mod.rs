@@ -1,6 +1,5 @@
 //! Products of two rows of bytes, brought to the output's scale; either may be one byte for all.
 
-mod scalar;
 mod vectors;
 
 use crate::kernels::gemm_i8::Bytes;
@@ -29,7 +28,7 @@ pub struct MulRows {
 pub type Run = unsafe fn(&MulRows);
 
 /// Best first.
-pub const VARIANTS: Variants<Run> = variants!(vectors::Mul, scalar::mul);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Mul, scalar);
 
 /// The product of two tensors, row by row.
 #[derive(Debug)]
@@ -89,6 +88,22 @@ impl Mul {
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&rows) };
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(rows: &MulRows) {
+    let [a, b] = rows.zero_points;
+    let real = |byte: u8, zero_point: i32| i32::from(byte ^ rows.flip) - zero_point;
+    for at in 0..rows.len {
+        // SAFETY: within the rows; there is a first channel.
+        unsafe {
+            let product = real(*rows.a.add(at), a) * real(*rows.b.add(at * rows.step), b);
+            *rows.output.add(at) = rows.product.stored(product, 0).to_le_bytes()[0];
+        }
     }
 }
 

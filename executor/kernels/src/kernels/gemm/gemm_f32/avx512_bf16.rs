@@ -8,8 +8,7 @@ use core::arch::x86_64::{
 };
 use core::mem::transmute;
 
-use super::pairs::Bf16Pairs;
-use super::panels::{Microkernel, Width};
+use super::panels::{Bf16Pairs, Microkernel, Width};
 use super::rows::{Products, twelve};
 use super::tile::Tile;
 use crate::simd::vector_f32::{F32Simd, F32x8, F32x16};

@@ -19,7 +19,6 @@ mod avx512;
 mod avx512_bf16;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod pairs;
 mod panels;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod rows;
@@ -28,8 +27,7 @@ mod tile;
 
 use std::ops::Range;
 
-use self::pairs::Bf16Pairs;
-use self::panels::{Microkernel, Panel, pack_panels};
+use self::panels::{Bf16Pairs, Microkernel, Panel, pack_panels};
 use self::tile::Tile;
 use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;

@@ -5,11 +5,9 @@
 //! before its first vector is. Each gate is done in whole vectors; what they say of the next gate's
 //! units, that says again.
 
-mod scalar;
-mod vectors;
-
-use crate::simd::requantise::{Channels, Scaling};
-use crate::simd::{Isa, Variant, Variants, variants};
+use crate::simd::requantise::{Channels, Requantise, Scaling};
+use crate::simd::vector_i32::I32Simd;
+use crate::simd::{Isa, Kernel, Simd, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
 
 /// Rows of `units` numbers for each gate, and a vector more.
@@ -30,7 +28,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(vectors::AddGates, scalar::add);
+const VARIANTS: Variants<Run> = variants!(AddGates, scalar);
 
 /// Gates of a cell at most.
 const MOST: usize = 4;
@@ -89,6 +87,49 @@ impl Gates {
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&rows) };
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(rows: &Rows) {
+    for (gate, [a, b]) in rows.scalings.iter().enumerate().take(rows.gates) {
+        let first = gate * rows.units;
+        for at in first..first + rows.units.next_multiple_of(LANES) {
+            // SAFETY: within the rows; there is a first channel.
+            unsafe {
+                let x = a.stored(*rows.inputs[0].add(at), 0);
+                let y = b.stored(*rows.inputs[1].add(at), 0);
+                *rows.output.add(at) = (x + y).clamp(RANGE.0, RANGE.1);
+            }
+        }
+    }
+}
+
+/// The same, vector by vector.
+struct AddGates;
+
+impl Kernel for AddGates {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
+        for (gate, [a, b]) in rows.scalings.iter().enumerate().take(rows.gates) {
+            let first = gate * rows.units;
+            // SAFETY: scalings are as wide as a vector, and whole vectors are within the rows.
+            unsafe {
+                let (a, b) = (S::I32::multipliers(isa, a, 0), S::I32::multipliers(isa, b, 0));
+                let (low, high) = (S::I32::splat(isa, RANGE.0), S::I32::splat(isa, RANGE.1));
+                for at in (first..first + rows.units.next_multiple_of(LANES)).step_by(S::I32::LANES)
+                {
+                    let x = S::I32::load(isa, rows.inputs[0].add(at)).stored(&a);
+                    let y = S::I32::load(isa, rows.inputs[1].add(at)).stored(&b);
+                    x.add(y).clamp(low, high).store(rows.output.add(at));
+                }
+            }
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! sums: weighing, adding up over the features of a unit and shifting are one pass over the state,
 //! which is read and written where it lies.
 
-mod scalar;
 mod vectors;
 
 use crate::simd::{Isa, Variant, Variants, variants};
@@ -33,7 +32,7 @@ struct Row {
 type Run = unsafe fn(&Row);
 
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(vectors::Filter, scalar::filter);
+const VARIANTS: Variants<Run> = variants!(vectors::Filter, scalar);
 
 /// The filter in its best variant.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +105,36 @@ impl Filter {
             unsafe { (variant.run)(&part) };
         }
         Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(row: &Row) {
+    let last = row.memory - 1;
+    for feature in 0..row.units * row.rank {
+        let first = feature * row.memory;
+        let mut sum = 0.0;
+        for slot in 0..row.memory {
+            // SAFETY: within the row.
+            unsafe {
+                let value = match slot {
+                    slot if slot == last => row.newest.add(feature).read_unaligned(),
+                    slot => row.state.add(first + slot).read_unaligned(),
+                };
+                sum += value * row.weights.add(first + slot).read_unaligned();
+                if slot > 0 {
+                    row.next.add(first + slot - 1).write_unaligned(value);
+                }
+            }
+        }
+        // SAFETY: within the row.
+        unsafe {
+            row.next.add(first + last).write_unaligned(0.0);
+            *row.sums.add(feature / row.rank) += sum;
+        }
     }
 }
 
