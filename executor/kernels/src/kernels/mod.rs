@@ -11,8 +11,8 @@
 //!   convolution/    patches, windows: a convolution's implicit matrix; lines: rows of outputs;
 //!                   chain: convolutions one behind the other, some rows at a time
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
-//!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a byte;
-//!                   transcendental_f32: sigmoid, tanh, exp; plain: auto-vectorised loops;
+//!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
+//!                   byte; transcendental_f32: sigmoid, tanh, exp; plain: auto-vectorised loops;
 //!                   spans: rows that have a stride
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles

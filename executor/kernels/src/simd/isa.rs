@@ -20,7 +20,6 @@ macro_rules! proof {
             /// # Safety
             /// The machine has the instruction set.
             #[cfg(target_arch = $arch)]
-            #[allow(dead_code, reason = "not all have kernels that pass a proof on")]
             #[inline(always)]
             pub(crate) const unsafe fn new_unchecked() -> Self {
                 Self(())

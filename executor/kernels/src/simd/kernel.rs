@@ -1,6 +1,6 @@
 //! Kernels that are written once, for vectors of any width.
 
-use super::requantise::Requantise;
+use super::requantise::RequantiseSimd;
 use super::vector_f32::F32Simd;
 
 /// A kernel that is written once.
@@ -22,7 +22,7 @@ pub(crate) trait Simd: Copy {
     /// Vectors of floats.
     type F32: F32Simd<Isa = Self>;
     /// Vectors of 32-bit integers.
-    type I32: Requantise<Isa = Self>;
+    type I32: RequantiseSimd<Isa = Self>;
 
     /// Runs a kernel as compiled for the instruction set: a row of a table of variants, which are
     /// functions without a proof as an argument.

@@ -42,7 +42,7 @@ pub(crate) mod vector_i32;
 
 pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
 pub(crate) use kernel::{Kernel, Simd};
-pub(crate) use variants::{Row, rows, variants};
+pub(crate) use variants::{TableRow, rows, variants};
 pub use variants::{Variant, Variants};
 
 /// Prefetches the cache line at an address into L2. Nothing need be there.

@@ -13,11 +13,11 @@ pub struct Variant<T> {
 
 /// The variants of a kernel, best first; the last is the scalar one.
 #[derive(Clone, Copy, Debug)]
-pub struct Variants<T: 'static>(pub(crate) &'static [Row<T>]);
+pub struct Variants<T: 'static>(pub(crate) &'static [TableRow<T>]);
 
 /// A variant, and the instruction set that it is for, if the machine has it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<T> {
+pub(crate) struct TableRow<T> {
     pub(crate) detect: fn() -> Option<Isa>,
     pub(crate) run: T,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Row<T> {
 impl<T: Copy> Variants<T> {
     /// The variants that this machine can run, best first.
     pub fn all(self) -> impl Iterator<Item = Variant<T>> {
-        let detected = |row: &Row<T>| Some(Variant { isa: (row.detect)()?, run: row.run });
+        let detected = |row: &TableRow<T>| Some(Variant { isa: (row.detect)()?, run: row.run });
         self.0.iter().filter_map(detected)
     }
 
@@ -75,14 +75,14 @@ macro_rules! rows {
     ([$($done:tt)*] Scalar: $run:expr, $($rest:tt)*) => {
         $crate::simd::rows!([
             $($done)*
-            $crate::simd::Row { detect: || Some($crate::simd::Isa::Scalar), run: $run },
+            $crate::simd::TableRow { detect: || Some($crate::simd::Isa::Scalar), run: $run },
         ] $($rest)*)
     };
     (@ [$($done:tt)*] $arch:literal, $isa:ident: $run:expr, $($rest:tt)*) => {
         $crate::simd::rows!([
             $($done)*
             #[cfg(target_arch = $arch)]
-            $crate::simd::Row {
+            $crate::simd::TableRow {
                 detect: || $crate::simd::$isa::detect().map($crate::simd::Isa::$isa),
                 run: $run,
             },

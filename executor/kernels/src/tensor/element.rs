@@ -60,7 +60,7 @@ pub trait Quantised: Element {
     const MIN: i32;
     /// Largest stored value.
     const MAX: i32;
-    /// What is added to bring the signed range onto the unsigned one: 0 or 128.
+    /// The offset that brings the signed range onto the unsigned one: 0 or 128.
     const TO_UNSIGNED: i32;
     /// Widened.
     fn to_i32(self) -> i32;

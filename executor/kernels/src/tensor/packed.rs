@@ -81,7 +81,7 @@ pub struct Packs {
     made: Mutex<Vec<(Key, Packed)>>,
     /// The memory that they lie in, one behind the other.
     slab: Mutex<Slab>,
-    /// What a cache has, by its entry without the place; kernels' names are known by their hashes.
+    /// The contents of a cache, by entry without the place. A kernel's name is its hash.
     cached: Option<HashMap<PackedEntry, Packed>>,
     /// Weights were asked for that the cache lacks: what was packed instead may be of constants
     /// that it lacks as well. Relaxed: looked at by the thread that set it, or told in another way.
@@ -97,7 +97,7 @@ pub struct PackedEntry {
     pub graph: u32,
     /// Position of the operation in the graph.
     pub operation: u32,
-    /// Which of the operation's packed weights, in the order it asks for them.
+    /// The number of these among the operation's packed weights, in the order it asks for them.
     pub ordinal: u32,
     /// Hash of the layout's name.
     pub kernel: u32,
@@ -227,7 +227,7 @@ impl Packs {
         all
     }
 
-    /// What was packed so far, one behind the other, and where each lies.
+    /// The weights packed so far, one behind the other, and the place of each.
     pub fn lay_out(&self) -> (Vec<PackedEntry>, Vec<Packed>) {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut offset = 0usize;

@@ -61,7 +61,7 @@ impl From<Halted> for String {
 struct Meter {
     /// Until the next poll; negative for good once the work has to end.
     left: Cell<i64>,
-    /// What the thread works under; valid for as long as the call of [`under`] that set it.
+    /// The control that the thread works under, valid during the call of [`under`] that set it.
     control: Cell<Option<NonNull<dyn Poll>>>,
     halted: Cell<Option<Halt>>,
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::check_lengths;
 use crate::tensor::{Element, In, Out};
 
-/// How rows lie: bytes of one, and from one to the next. None is empty, and they don't overlap.
+/// The layout of rows: bytes of one, and from one to the next. None is empty or overlaps another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
     /// Bytes of a row.

@@ -36,7 +36,7 @@ impl<'a, T: Element> In<'a, T> {
         Self { start: slice.as_ptr(), len: slice.len(), life: PhantomData }
     }
 
-    /// How many.
+    /// The number of elements.
     pub fn len(self) -> usize {
         self.len
     }
@@ -152,7 +152,7 @@ impl<'a, T: Element> Out<'a, T> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
     }
 
-    /// How many.
+    /// The number of elements.
     pub fn len(self) -> usize {
         self.len
     }

@@ -50,7 +50,7 @@ pub struct Chain {
 struct Stage {
     kernel: Arc<dyn Lines>,
     line_bytes: usize,
-    /// Where its lines lie in the scratch memory, and how many there are; unused in the last.
+    /// The place of its lines in the scratch memory, and their number; unused in the last.
     start: usize,
     capacity: usize,
 }

@@ -14,7 +14,7 @@ pub trait Loop {
 }
 
 impl Isa {
-    /// What a loop that is run for this instruction set is compiled for.
+    /// The instruction set that a loop is compiled for when it is run for this one.
     pub fn of_loops(self) -> Self {
         match self {
             Self::Avx512Vbmi(isa) => Self::Avx512(isa.avx512()),
@@ -136,8 +136,7 @@ pub fn copy_pieces(
     isa.run(Pieces { input, output, len, pieces });
 }
 
-/// What finding a piece takes at most, about, and as much as is reported at a time; a byte takes
-/// less than one.
+/// Nanoseconds that finding a piece takes at most, about; a byte takes less than one.
 const PIECE_NS: usize = 8;
 
 /// Pieces of more bytes are copied, and reported, one by one.
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_gives_the_same_in_place_too() {
+    fn every_variant_gives_the_same_in_place_too() {
         let numbers: Vec<i32> = (0..200).map(|i| i * i - 700).collect();
         for isa in Isa::all() {
             for len in (0..=130).chain([200]) {

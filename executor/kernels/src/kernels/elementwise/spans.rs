@@ -65,7 +65,7 @@ pub fn in_chunks(
     Ok(())
 }
 
-/// What an element of the slower functions takes at most, about.
+/// Nanoseconds that an element of the slower functions takes at most, about.
 const ELEMENT_NS: usize = 8;
 
 /// Elements of an operand at a time.

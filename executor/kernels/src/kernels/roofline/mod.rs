@@ -1,8 +1,8 @@
 //! The roofline of one core: the figures that profiles are held against.
 //!
 //! Each variant multiplies and adds registers that depend on nothing but themselves, and sums
-//! memory that fits one level of the caches. The best of many short samples counts: what disturbs a sample
-//! makes it slower, never faster.
+//! memory that fits one level of the caches. The best of many short samples counts: what disturbs a
+//! sample makes it slower, never faster.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_counts_its_operations() {
+    fn every_variant_counts_its_operations() {
         for variant in VARIANTS.all() {
             for (what, run) in [("f32", variant.run.f32), ("i8", variant.run.i8)] {
                 // SAFETY: `all` yields what this machine has.

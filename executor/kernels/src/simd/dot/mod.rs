@@ -13,13 +13,13 @@ mod neon_dot;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon_dot::dot;
 
-use super::requantise::Requantise;
+use super::requantise::RequantiseSimd;
 use super::vector_i32::I32Simd;
 
 /// An instruction set's dot products. A value proves that the machine has it.
 pub(crate) trait Dot: Copy {
     /// Accumulators.
-    type Sums: Requantise;
+    type Sums: RequantiseSimd;
     /// The bits in which 8-bit integers differ from those in memory, in all lanes.
     type Flip: Copy;
     /// A word in all lanes.

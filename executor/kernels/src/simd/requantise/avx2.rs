@@ -10,7 +10,7 @@ use core::arch::x86_64::{
     _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_epi64, _mm256_xor_si256,
 };
 
-use super::{Channels, Requantise};
+use super::{Channels, RequantiseSimd};
 use crate::simd::Avx2;
 use crate::simd::vector_i32::{I32Simd, I32x8, lanes_of, store_few};
 
@@ -198,7 +198,7 @@ impl Narrow {
     }
 }
 
-impl Requantise for I32x8 {
+impl RequantiseSimd for I32x8 {
     type Multipliers = Lanes;
     type Quick = QuickLanes;
     type Narrow = Narrow;

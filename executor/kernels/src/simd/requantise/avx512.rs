@@ -12,7 +12,7 @@ use core::arch::x86_64::{
     _mm512_xor_si512,
 };
 
-use super::{Channels, Quick, Requantise};
+use super::{Channels, Quick, RequantiseSimd};
 use crate::simd::Avx512;
 use crate::simd::vector_i32::I32x16;
 
@@ -258,7 +258,7 @@ impl Narrow {
     }
 }
 
-impl Requantise for I32x16 {
+impl RequantiseSimd for I32x16 {
     type Multipliers = Lanes;
     type Quick = QuickLanes;
     type Narrow = Narrow;

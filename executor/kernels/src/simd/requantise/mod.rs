@@ -15,7 +15,7 @@ use crate::tensor::AlignedBytes;
 use crate::tensor::quant::Multiplier;
 
 /// Vectors of accumulators that become stored values.
-pub(crate) trait Requantise: I32Simd {
+pub(crate) trait RequantiseSimd: I32Simd {
     /// Multipliers of any kind, one for each lane.
     type Multipliers: Copy;
     /// Multipliers that [`Quick`] speaks of.
@@ -37,14 +37,14 @@ pub(crate) trait Requantise: I32Simd {
     /// Means something only where all channels are quick.
     ///
     /// # Safety
-    /// As for [`Requantise::multipliers`]; `channel` is a multiple of the lanes.
+    /// As for [`RequantiseSimd::multipliers`]; `channel` is a multiple of the lanes.
     unsafe fn quick(isa: Self::Isa, channels: &Channels, channel: usize) -> Self::Quick;
 
     /// The stored values of these accumulators, read as unsigned bytes but not yet within their
     /// range. Without `NEGATIVE` those below the zero point are arbitrary there.
     fn rounded<const NEGATIVE: bool>(self, by: &Self::Quick) -> Self;
 
-    /// The range that [`Requantise::store_narrow`] clamps to.
+    /// The range that [`RequantiseSimd::store_narrow`] clamps to.
     fn narrow(isa: Self::Isa, channels: &Channels) -> Self::Narrow;
 
     /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, clamped to

@@ -5,7 +5,7 @@ use core::arch::aarch64::{
     vqrdmulhq_s32, vrshlq_s32, vshlq_s32, vshrq_n_s32,
 };
 
-use super::{Channels, Requantise, offset};
+use super::{Channels, RequantiseSimd, offset};
 use crate::simd::Neon;
 use crate::simd::vector_i32::{I32Simd, I32x4x2, lanes_of};
 
@@ -66,10 +66,17 @@ impl Lanes {
     }
 }
 
-impl Requantise for I32x4x2 {
+/// Multipliers of eight channels, and what makes stored values unsigned.
+#[derive(Clone, Copy)]
+pub(crate) struct QuickLanes {
+    lanes: [Lanes; 2],
+    offset: i32,
+}
+
+impl RequantiseSimd for I32x4x2 {
     type Multipliers = [Lanes; 2];
     /// The multiplication of this instruction set rounds as it should, so there is nothing quicker.
-    type Quick = ([Lanes; 2], i32);
+    type Quick = QuickLanes;
     type Narrow = (i32, i32, i32);
 
     #[inline(always)]
@@ -91,15 +98,15 @@ impl Requantise for I32x4x2 {
     }
 
     #[inline(always)]
-    unsafe fn quick(isa: Neon, channels: &Channels, channel: usize) -> ([Lanes; 2], i32) {
+    unsafe fn quick(isa: Neon, channels: &Channels, channel: usize) -> QuickLanes {
         // SAFETY: as the caller promises.
         let lanes = unsafe { Self::multipliers(isa, channels, channel) };
-        (lanes, offset(channels.low))
+        QuickLanes { lanes, offset: offset(channels.low) }
     }
 
     #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, (lanes, offset): &([Lanes; 2], i32)) -> Self {
-        self.stored(lanes).add(self.filled(*offset))
+    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+        self.stored(&by.lanes).add(self.filled(by.offset))
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Every vector against its lanes one by one.
 
 use super::*;
-use crate::simd::requantise::{Quick, Requantise, Scaling};
+use crate::simd::requantise::{Quick, RequantiseSimd, Scaling};
 use crate::simd::{Kernel, Simd, Variants, variants};
 use crate::tensor::quant::Multiplier;
 

@@ -6,7 +6,7 @@ use crate::tensor::rows::check_apart;
 use crate::tensor::{In, Out};
 
 #[test]
-fn every_form_gives_the_convolution() {
+fn every_variant_gives_the_convolution() {
     let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     for channels in (1..=33).chain([64, CLASHING]) {
         let alone = |of: Patches| Patches { batches: 1, ..of };

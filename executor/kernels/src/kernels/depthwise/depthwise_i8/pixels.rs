@@ -2,7 +2,7 @@
 
 use super::Pixels;
 use crate::simd::requantise::Quick;
-use crate::simd::requantise::Requantise;
+use crate::simd::requantise::RequantiseSimd;
 use crate::simd::{Kernel, Simd};
 
 /// The scalar reference.
@@ -55,7 +55,7 @@ impl Kernel for Windows {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn quick<V: Requantise, const NEGATIVE: bool>(isa: V::Isa, p: &Pixels) {
+unsafe fn quick<V: RequantiseSimd, const NEGATIVE: bool>(isa: V::Isa, p: &Pixels) {
     let mut channel = 0;
     while channel < p.channels {
         // SAFETY: as the caller promises; a part of the channels each time.
@@ -76,7 +76,7 @@ unsafe fn quick<V: Requantise, const NEGATIVE: bool>(isa: V::Isa, p: &Pixels) {
 /// # Safety
 /// As for the pixels, of which all channels are quick.
 #[inline(always)]
-unsafe fn vectors<V: Requantise, const NEGATIVE: bool, const VECTORS: usize>(
+unsafe fn vectors<V: RequantiseSimd, const NEGATIVE: bool, const VECTORS: usize>(
     isa: V::Isa,
     p: &Pixels,
     channel: usize,
@@ -130,7 +130,7 @@ unsafe fn vectors<V: Requantise, const NEGATIVE: bool, const VECTORS: usize>(
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn general<V: Requantise>(isa: V::Isa, p: &Pixels) {
+unsafe fn general<V: RequantiseSimd>(isa: V::Isa, p: &Pixels) {
     for channel in (0..p.channels).step_by(V::LANES) {
         // SAFETY: as the caller promises; a part of the channels each time.
         unsafe { channels::<V>(isa, p, channel, V::LANES.min(p.channels - channel)) };
@@ -142,7 +142,7 @@ unsafe fn general<V: Requantise>(isa: V::Isa, p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn channels<V: Requantise>(isa: V::Isa, p: &Pixels, channel: usize, count: usize) {
+unsafe fn channels<V: RequantiseSimd>(isa: V::Isa, p: &Pixels, channel: usize, count: usize) {
     // SAFETY: bias, weights and scaling are padded to whole vectors; loads and stores keep to the
     // channels.
     unsafe {

@@ -6,7 +6,7 @@ use crate::tensor::quant::Multiplier;
 use crate::tensor::rows::check_apart;
 
 #[test]
-fn every_form_gives_the_convolution() {
+fn every_variant_gives_the_convolution() {
     let byte = |seed: usize| match seed % 7 {
         0 => 0,
         1 => 255,

@@ -2,7 +2,7 @@
 //! vector by vector.
 
 use super::{AddRows, EXTRA_BITS, Near};
-use crate::simd::requantise::Requantise;
+use crate::simd::requantise::RequantiseSimd;
 use crate::simd::vector_i32::lanes_of;
 use crate::simd::{Kernel, Simd};
 
@@ -24,7 +24,7 @@ impl Kernel for Add {
 }
 
 /// The constants of the approximate path.
-struct Certain<V: Requantise> {
+struct Certain<V: RequantiseSimd> {
     a: V,
     b: V,
     offset: V,
@@ -35,7 +35,7 @@ struct Certain<V: Requantise> {
     range: V::Narrow,
 }
 
-impl<V: Requantise> Certain<V> {
+impl<V: RequantiseSimd> Certain<V> {
     #[inline(always)]
     fn new(isa: V::Isa, rows: &AddRows, near: Near) -> Self {
         let step = 1 << near.bits;
@@ -118,7 +118,7 @@ impl Kernel for Exact {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: Requantise>(isa: V::Isa, rows: &AddRows, first: usize, end: usize) {
+unsafe fn exact<V: RequantiseSimd>(isa: V::Isa, rows: &AddRows, first: usize, end: usize) {
     let whole = first + (end - first) / V::LANES * V::LANES;
     // SAFETY: scalings are as wide as a vector; elements of the rows.
     unsafe {
@@ -144,13 +144,13 @@ unsafe fn exact<V: Requantise>(isa: V::Isa, rows: &AddRows, first: usize, end: u
 }
 
 /// The constants of the exact path.
-struct Scales<V: Requantise> {
+struct Scales<V: RequantiseSimd> {
     operands: [V::Multipliers; 2],
     zero_points: [V; 2],
     sum: V::Multipliers,
 }
 
-impl<V: Requantise> Scales<V> {
+impl<V: RequantiseSimd> Scales<V> {
     #[inline(always)]
     fn sum(&self, x: V, y: V) -> V {
         let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>().scaled(&self.operands[0]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_form_gives_the_same_bits() {
+fn every_variant_gives_the_same_bits() {
     let special = [f32::NAN, f32::INFINITY, -0.0, f32::MIN_POSITIVE, f32::MAX];
     let number = |at: usize| match at % 23 {
         0 => special[at / 23 % special.len()],

@@ -3,7 +3,7 @@
 
 use super::MulRows;
 use crate::simd::requantise::Quick;
-use crate::simd::requantise::Requantise;
+use crate::simd::requantise::RequantiseSimd;
 use crate::simd::vector_i32::lanes_of;
 use crate::simd::{Kernel, Simd};
 
@@ -29,7 +29,7 @@ impl Kernel for Mul {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn of_step<V: Requantise, const STEP: usize>(isa: V::Isa, rows: &MulRows) {
+unsafe fn of_step<V: RequantiseSimd, const STEP: usize>(isa: V::Isa, rows: &MulRows) {
     // SAFETY: `b` has one element at least; there are as many channels as lanes; elements of the
     // rows.
     unsafe {
@@ -57,7 +57,7 @@ unsafe fn of_step<V: Requantise, const STEP: usize>(isa: V::Isa, rows: &MulRows)
 /// # Safety
 /// As for the rows; the multiplier is quick.
 #[inline(always)]
-unsafe fn quick<V: Requantise, const STEP: usize, const NEGATIVE: bool>(
+unsafe fn quick<V: RequantiseSimd, const STEP: usize, const NEGATIVE: bool>(
     isa: V::Isa,
     rows: &MulRows,
     operands: &Operands<V>,
@@ -81,7 +81,7 @@ unsafe fn quick<V: Requantise, const STEP: usize, const NEGATIVE: bool>(
 /// # Safety
 /// As for the rows, which have `count` elements there.
 #[inline(always)]
-unsafe fn quick_block<V: Requantise, const STEP: usize, const NEGATIVE: bool>(
+unsafe fn quick_block<V: RequantiseSimd, const STEP: usize, const NEGATIVE: bool>(
     rows: &MulRows,
     operands: &Operands<V>,
     by: &V::Quick,
@@ -109,7 +109,7 @@ struct Operands<V> {
     all: V,
 }
 
-impl<V: Requantise> Operands<V> {
+impl<V: RequantiseSimd> Operands<V> {
     /// The products of `count` elements from `at` on, at most a vector.
     ///
     /// # Safety

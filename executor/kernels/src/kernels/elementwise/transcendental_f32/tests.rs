@@ -13,7 +13,7 @@ fn truth(function: Function, x: f64) -> f64 {
 const ALL: [Function; 3] = [Function::Sigmoid, Function::Tanh, Function::Exp];
 
 #[test]
-fn every_form_is_near_the_true_value() {
+fn every_variant_is_near_the_true_value() {
     // Dense near 0, and out to where all three have gone flat or over.
     let near = (-4000..=4000i16).map(|i| f32::from(i) / 1000.0);
     let far = (-1300..=1300i16).map(|i| f32::from(i) / 10.0);

@@ -7,7 +7,7 @@ use crate::tensor::{In, Out};
 const SINGLE: Precision = Precision::Single;
 
 #[test]
-fn every_form_gives_the_product() {
+fn every_variant_gives_the_product() {
     let (all, relu6) = ((f32::NEG_INFINITY, f32::INFINITY), (0.0, 6.0));
     for (rows, columns, depths) in [
         (1, 33, &[1usize, 7, 8, 15, 16, 17, 63, 64, 65, 576, 4608][..]),
@@ -44,7 +44,7 @@ fn nan_stays_nan_and_clamping_holds() {
 }
 
 #[test]
-fn every_form_gives_the_convolution() {
+fn every_variant_gives_the_convolution() {
     for channels in [1, 3, 16] {
         for narrow in crate::kernels::patches::tests::cases(channels) {
             // Lines that are long enough for tiles of their own, and such that are copied together.

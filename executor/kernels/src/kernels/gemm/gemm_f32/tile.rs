@@ -1,4 +1,4 @@
-//! What a variant computes at a time, and how its rows are addressed.
+//! The tile that a variant computes at a time, and the addresses of its rows.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::fetch;

@@ -108,7 +108,8 @@ impl Bands {
         self.patches.stride_w * self.pixel(pitch)
     }
 
-    /// How `lines` lines fall into runs: how many, how long, and bytes from one to the next.
+    /// The runs that `lines` lines fall into: their number, their length, and bytes from one to the
+    /// next.
     pub(crate) fn runs(&self, lines: usize, pitch: usize) -> (usize, usize, usize) {
         let width = self.patches.out_width;
         if self.one_run() {

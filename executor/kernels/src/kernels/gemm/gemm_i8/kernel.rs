@@ -21,8 +21,7 @@ pub(crate) struct Run {
     pub(super) weights: *const i32,
     /// Per window, what its zero point correction subtracts; null where there is none.
     pub(super) corrections: *const i32,
-    /// Where tiles sum windows themselves, per word of a segment what its bytes are multiplied
-    /// with; else null.
+    /// Factors for each word of a segment, where tiles sum windows themselves; else null.
     pub(super) factors: *const i32,
     pub(super) output: *mut u8,
     /// Elements between rows of the output.

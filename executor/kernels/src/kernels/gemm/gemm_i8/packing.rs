@@ -37,8 +37,8 @@ pub(super) fn pack(kernel: &Microkernel, bands: &Bands, rows: &Unpacked<'_>, pac
     }
 }
 
-/// What the product of bytes as stored lacks of that of differences, but for the part that depends
-/// on windows: `-zp_image * sum(w) + depth * zp_image * zp_weights`.
+/// The difference between the products of differences and of bytes as stored, but for the part
+/// that depends on windows: `-zp_image * sum(w) + depth * zp_image * zp_weights`.
 fn correction(row: &[u8], rows: &Unpacked<'_>) -> i32 {
     let zero_point = rows.quantised.zero_point - 128;
     let sum =

@@ -7,7 +7,7 @@ use crate::tensor::rows::check_apart;
 use crate::tensor::{In, Out};
 
 #[test]
-fn every_form_gives_the_product() {
+fn every_variant_gives_the_product() {
     for (rows, columns, depths) in [
         (1, 33, &[1usize, 7, 8, 15, 16, 17, 63, 64, 65, 576, 4608][..]),
         (13, 16, &[1, 2, 3, 4, 63]),
@@ -33,7 +33,7 @@ fn every_form_gives_the_product() {
 }
 
 #[test]
-fn every_form_gives_the_convolution() {
+fn every_variant_gives_the_convolution() {
     for (channels, columns) in [(1, 3), (3, 8), (4, 17), (8, 64), (12, 33), (30, 5), (68, 70)] {
         for (case, patches) in cases(channels).into_iter().enumerate() {
             let zero_points = if case % 2 == 0 { (131, 122) } else { (-128, 0) };

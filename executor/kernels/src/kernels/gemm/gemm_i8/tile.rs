@@ -2,7 +2,7 @@
 
 use super::kernel::Run;
 use crate::simd::dot::Dot;
-use crate::simd::requantise::{Channels, Requantise};
+use crate::simd::requantise::{Channels, RequantiseSimd};
 use crate::simd::vector_i32::I32Simd;
 
 /// From the accumulators of a tile to bytes.
@@ -36,7 +36,7 @@ pub(super) trait Epilogue: Dot {
 
 /// The multipliers of a panel's columns.
 pub(super) type Multipliers<D, const VECTORS: usize> =
-    [<<D as Dot>::Sums as Requantise>::Multipliers; VECTORS];
+    [<<D as Dot>::Sums as RequantiseSimd>::Multipliers; VECTORS];
 
 /// As [`Epilogue::constants`].
 ///

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_interleaves() {
+    fn every_variant_interleaves() {
         for variant in VARIANTS.all() {
             for (rows, words, width) in
                 [(1, 1, 4), (4, 4, 12), (12, 37, 12), (7, 16, 12), (6, 9, 6), (5, 33, 6)]

@@ -24,8 +24,8 @@ pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {
     weights.chunks_exact(depth).map(scale).collect()
 }
 
-/// How many steps make up a weight of a row of that scale, as the upper half of a float. A quotient
-/// that is off by a rounding is nearest to the integer that it should be.
+/// The number of steps that make up a weight of a row of that scale, as the upper half of a float.
+/// A quotient that is off by a rounding is nearest to the integer that it should be.
 pub(super) fn upper_half(weight: f32, scale: f32) -> u16 {
     half::bf16::from_f32(weight / scale).to_bits()
 }

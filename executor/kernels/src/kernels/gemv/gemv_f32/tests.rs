@@ -10,7 +10,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 }
 
 #[test]
-fn every_form_gives_the_product() {
+fn every_variant_gives_the_product() {
     let depths = [1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 65, 257, 576];
     let columns = [1, 7, 8, 12, 16, 17, 31, 33, 42, 48, 49, 63, 64, 65, 130];
     for variant in VARIANTS.all() {
@@ -24,7 +24,7 @@ fn every_form_gives_the_product() {
 }
 
 #[test]
-fn every_form_gives_the_product_of_widened_bytes() {
+fn every_variant_gives_the_product_of_widened_bytes() {
     for variant in VARIANTS.all() {
         for (depth, columns) in [(257, 64), (300, 17), (64, 130), (65, 65), (120, 40)] {
             let step = |at: usize| ((at * 2_654_435_761) % 255) as f32 - 127.0;
@@ -44,7 +44,7 @@ fn every_form_gives_the_product_of_widened_bytes() {
 }
 
 #[test]
-fn every_form_gives_the_product_of_weights_as_bf16() {
+fn every_variant_gives_the_product_of_weights_as_bf16() {
     for variant in VARIANTS.all() {
         for (depth, columns) in [(1, 1), (257, 64), (64, 130), (7, 33)] {
             let weights = numbers(depth * columns, 99);

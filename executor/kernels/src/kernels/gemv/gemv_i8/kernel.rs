@@ -32,7 +32,7 @@ pub(super) struct GemvKernel {
 }
 
 impl GemvKernel {
-    /// What the row's bytes are shifted up by; flipping that bit does it.
+    /// The number that the row's bytes are shifted up by; flipping that bit does it.
     pub(super) const fn shift(&self) -> u8 {
         if self.signed { 0 } else { 0x80 }
     }

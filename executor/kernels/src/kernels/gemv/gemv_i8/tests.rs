@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_form_gives_the_exact_sums() {
+fn every_variant_gives_the_exact_sums() {
     let byte = |at: usize| match at % 7 {
         0 => i8::MIN,
         1 => i8::MAX,

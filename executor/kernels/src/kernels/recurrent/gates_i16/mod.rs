@@ -5,7 +5,7 @@
 //! before its first vector is. Each gate is done in whole vectors; what they say of the next gate's
 //! units, that says again.
 
-use crate::simd::requantise::{Channels, Requantise, Scaling};
+use crate::simd::requantise::{Channels, RequantiseSimd, Scaling};
 use crate::simd::vector_i32::I32Simd;
 use crate::simd::{Isa, Kernel, Simd, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_saturates_and_rounds_alike() {
+    fn every_variant_saturates_and_rounds_alike() {
         let number = |at: usize| match at % 9 {
             0 => i32::MAX,
             1 => i32::MIN,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_form_weighs_and_shifts() {
+fn every_variant_weighs_and_shifts() {
     let number = |at: usize| (at * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
     for variant in VARIANTS.all() {
         for memory in (1..=20).chain([31, 32, 33, 48]) {

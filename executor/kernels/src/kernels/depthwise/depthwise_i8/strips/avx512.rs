@@ -190,8 +190,8 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     }
 }
 
-/// How sixteen bytes of four lines each are turned so that a lane has those of one channel. What
-/// does it is hidden from the compiler, which makes eight shuffles of it where it sees the order.
+/// A permutation of sixteen bytes of each of four lines, after which a lane has those of one
+/// channel. The order is hidden from the compiler, which makes eight shuffles of it otherwise.
 trait Turn: Copy {
     /// The proof of the instruction set.
     type Isa: Copy;
@@ -269,7 +269,7 @@ impl Turn for Once {
     }
 }
 
-/// Where each byte comes from: byte `line` of lane `channel` is the channel's of that line.
+/// The source of each byte: byte `line` of lane `channel` is the channel's of that line.
 const TURNED: [u8; 64] = {
     let (mut order, mut at) = ([0; 64], 0u8);
     while at < 64 {

@@ -18,7 +18,7 @@ pub(super) trait Word: Copy {
     type Isa: Copy;
     /// A sum for each channel.
     type Sums: Copy;
-    /// What lines are turned by when they are loaded.
+    /// The permutation of lines that are loaded.
     type Order: Copy;
     /// The constants of the requantisation.
     type Finish: Copy;

@@ -11,7 +11,7 @@ use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
 use crate::simd::Neon;
 use crate::simd::requantise::neon::Lanes;
-use crate::simd::requantise::{Channels, Requantise};
+use crate::simd::requantise::{Channels, RequantiseSimd};
 use crate::simd::vector_i32::{I32Simd, I32x4x2};
 
 pub(in super::super) const KERNEL: StripKernel = StripKernel {
