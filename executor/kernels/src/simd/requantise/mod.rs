@@ -71,10 +71,6 @@ pub struct Scaling {
 
 /// Part of a [`Scaling`]: pointers to the first of some channels.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "what `Quick` needs is read by the variants of x86-64 alone")
-)]
 pub(crate) struct Channels {
     pub(crate) fraction: *const i32,
     pub(crate) left: *const i32,
