@@ -203,6 +203,32 @@ pub(super) fn svdf(net: &mut Net, name: &'static str) {
     net.operator(name, &[input, features, time, bias, state], &[output], 6, fields);
 }
 
+pub(super) fn rnn(net: &mut Net, name: &'static str) {
+    net.label = "hybrid".into();
+    let [batch, depth, units, steps] = [3, 20, 6, 5].map(|most| net.random.within(1, most));
+    let is_sequence = name != "RNN";
+    let is_first = is_sequence && net.random.flag();
+    let mut rows = vec![batch];
+    if is_sequence {
+        rows.insert(usize::from(!is_first), steps);
+    }
+    let input = net.input(Float32, &[&rows[..], &[depth]].concat());
+    let from_input = weights(net, &[units, depth], 0, Int8, false);
+    let from_state = weights(net, &[units, units], 0, Int8, false);
+    let bias = bias(net, Float32, units);
+    let state = net.file.tensor("state", Float32, &[batch, units]);
+    net.file.variable(state);
+    let output = net.result(Float32, &[&rows[..], &[units]].concat());
+    let activation = net.random.pick(&[0, 1, 4]);
+    let mut fields = vec![byte(0, activation), flag(1, net.random.flag())];
+    if is_sequence {
+        let is_asymmetric = net.random.flag();
+        fields = vec![flag(0, is_first), byte(1, activation), flag(2, is_asymmetric)];
+    }
+    let inputs = [input, from_input, from_state, bias, state];
+    net.operator(name, &inputs, &[output], if is_sequence { 31 } else { 7 }, fields);
+}
+
 /// The scale of weights over time.
 fn net_scale(is_hybrid: bool) -> f32 {
     if is_hybrid { 0.01 } else { 0.0001 }

@@ -64,6 +64,7 @@ recipes! {
     layers::transposed => ["TRANSPOSE_CONV"];
     layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D"];
     layers::svdf => ["SVDF"];
+    layers::rnn => ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"];
     layers::softmax => ["SOFTMAX", "LOG_SOFTMAX"];
     layers::normalisation => ["L2_NORMALIZATION"];
     layers::resize => ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"];
