@@ -13,7 +13,7 @@ use nnburst_kernels::tensor::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
 use nnburst_kernels::tensor::rows::Rows;
-use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
@@ -132,7 +132,8 @@ fn quantised<T: Quantised>(
         }
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
-            if a.shape == b.shape {
+            let walks = [a, b].map(|operand| Walk::of(&operand.shape, &operands.wide));
+            if let [Some(of_a), Some(of_b)] = walks {
                 let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
                 let range = (low, high);
                 let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
@@ -140,16 +141,24 @@ fn quantised<T: Quantised>(
                 let label = Label { form: add.isa(), ..label };
                 let add = Arc::new(add);
                 let combine = Arc::clone(&add);
+                let is_alike = a.shape == b.shape;
                 op.emit(label, move |io| {
                     let (a, b, out) = arguments::<u8>(&io);
-                    let inputs = [a, b].map(|rows| Along { rows, from: 0, moves: true });
-                    each_span(out.len(), inputs, out, 0, |[a, b], out| add.compute(a, b, out))
+                    if is_alike {
+                        let inputs = [a, b].map(|rows| Along { rows, from: 0, moves: true });
+                        return each_span(out.len(), inputs, out, 0, |[a, b], out| {
+                            add.compute(a, b, out)
+                        });
+                    }
+                    each_block([(a, of_a), (b, of_b)], out, |a, b, out| add.compute(a, b, out))
                 });
                 op.in_place(&[0, 1]);
                 op.rows(&EACH);
-                op.join_sum(Arc::new(move |a, b, to| {
-                    combine.compute(In::new(a), In::new(b), Out::new(to))
-                }));
+                if is_alike {
+                    op.join_sum(Arc::new(move |a, b, to| {
+                        combine.compute(In::new(a), In::new(b), Out::new(to))
+                    }));
+                }
                 return Ok(());
             }
             emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));
@@ -226,4 +235,126 @@ type Arguments<'a, T> = (Rows<In<'a, T>>, Rows<In<'a, T>>, Rows<Out<'a, T>>);
 
 fn arguments<'a, T: Element>(io: &Io<'a>) -> Arguments<'a, T> {
     (io.input_rows(0), io.input_rows(1), io.output_rows(0))
+}
+
+/// The order in which the elements of an operand come to those of a result of `wide` shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// One after the other.
+    Along,
+    /// All of so many, again and again.
+    Repeated(usize),
+    /// Each so many times.
+    Stretched(usize),
+}
+
+impl Walk {
+    /// `None` for an operand that is both repeated and stretched, or has no elements.
+    fn of(shape: &Shape, wide: &Shape) -> Option<Self> {
+        let strides = shape.broadcast_strides(wide);
+        let axes = wide.iter().zip(strides).filter(|(extent, _)| **extent != 1);
+        let mut moves: Vec<bool> = axes.map(|(_, stride)| stride != 0).collect();
+        moves.dedup();
+        let count = shape.elements();
+        match moves[..] {
+            _ if count == 0 => None,
+            [] | [true] => Some(Self::Along),
+            [false] | [false, true] => Some(Self::Repeated(count)),
+            [true, false] => Some(Self::Stretched(wide.elements() / count)),
+            _ => None,
+        }
+    }
+}
+
+/// Results at a time.
+const BLOCK: usize = 512;
+
+/// An operand as blocks that are as long as those of the result.
+struct Blocks<'a> {
+    rows: Rows<In<'a, u8>>,
+    walk: Walk,
+    /// Elements as they are repeated, from the first on; or those of the block, stretched.
+    kept: [u8; 2 * BLOCK],
+}
+
+impl<'a> Blocks<'a> {
+    fn new(rows: Rows<In<'a, u8>>, walk: Walk) -> Self {
+        let mut kept = [0; 2 * BLOCK];
+        if let Walk::Repeated(count @ ..=BLOCK) = walk {
+            let (first, others) = kept[..BLOCK + count].split_at_mut(count);
+            for (at, element) in first.iter_mut().enumerate() {
+                *element = rows.piece(at..at + 1).get(0);
+            }
+            others.chunks_mut(count).for_each(|next| next.copy_from_slice(&first[..next.len()]));
+        }
+        Self { rows, walk, kept }
+    }
+
+    /// The results from `at` on that one block can be for.
+    fn left(&self, at: usize) -> usize {
+        match self.walk {
+            Walk::Along => self.rows.left(at),
+            Walk::Repeated(..=BLOCK) | Walk::Stretched(_) => usize::MAX,
+            Walk::Repeated(count) => self.rows.left(at % count).min(count - at % count),
+        }
+    }
+
+    /// The elements for `count` results.
+    fn block(&mut self, at: usize, count: usize) -> In<'_, u8> {
+        match self.walk {
+            Walk::Along => self.rows.piece(at..at + count),
+            Walk::Repeated(all @ ..=BLOCK) => In::of(&self.kept[at % all..][..count]),
+            Walk::Repeated(all) => self.rows.piece(at % all..at % all + count),
+            Walk::Stretched(times) => {
+                let (mut from, mut to) = (at, 0);
+                while to < count {
+                    let (element, end) = (from / times, (from / times + 1) * times);
+                    let len = (end - from).min(count - to);
+                    self.kept[to..to + len].fill(self.rows.piece(element..element + 1).get(0));
+                    (from, to) = (from + len, to + len);
+                }
+                In::of(&self.kept[..count])
+            }
+        }
+    }
+}
+
+/// Calls `each` with blocks of operands that broadcast, and where their results go. Rows of few
+/// elements are put together: a call for each would take longer than its elements.
+fn each_block(
+    operands: [(Rows<In<'_, u8>>, Walk); 2],
+    output: Rows<Out<'_, u8>>,
+    mut each: impl FnMut(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String>,
+) -> Result<(), String> {
+    let [mut a, mut b] = operands.map(|(rows, walk)| Blocks::new(rows, walk));
+    let mut at = 0;
+    while at < output.len() {
+        let most = a.left(at).min(b.left(at)).min(output.left(at));
+        let count = most.min(BLOCK).min(output.len() - at);
+        poll::work(count)?;
+        each(a.block(at, count), b.block(at, count), output.piece(at..at + count))?;
+        at += count;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_walk_along_again_or_stretched() {
+        let walk = |shape: &[usize]| {
+            let shape = Shape::new(shape).unwrap();
+            Walk::of(&shape, &Shape::new([2, 1, 3, 4]).unwrap())
+        };
+        assert_eq!(walk(&[2, 1, 3, 4]), Some(Walk::Along));
+        assert_eq!(walk(&[1]), Some(Walk::Repeated(1)));
+        assert_eq!(walk(&[4]), Some(Walk::Repeated(4)));
+        assert_eq!(walk(&[1, 1, 3, 4]), Some(Walk::Repeated(12)));
+        assert_eq!(walk(&[2, 1, 1, 1]), Some(Walk::Stretched(12)));
+        assert_eq!(walk(&[2, 1, 3, 1]), Some(Walk::Stretched(4)));
+        assert_eq!(walk(&[3, 1]), None);
+        assert_eq!(walk(&[2, 1, 1, 4]), None);
+    }
 }
