@@ -127,6 +127,9 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
 
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let requantise = Requantise::new(op, Depthwise::CHANNEL_DIM, conv.sliding.activation)?;
+    if conv.sliding.input.channels == 1 && of_one_channel::<T, F>(op, &conv, &requantise)? {
+        return Ok(());
+    }
     let packed = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
         let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes::<F>(&weights) };
@@ -152,4 +155,28 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
     });
     op.rows(ports);
     Ok(())
+}
+
+/// The filters of one channel are those of a convolution of it, whose tiles share what they read.
+/// Returns whether it is computed so.
+fn of_one_channel<T: Quantised, F: Quantised>(
+    op: &mut OpBuilder<'_>,
+    conv: &Depthwise,
+    requantise: &Requantise,
+) -> Lowered<bool> {
+    let filters = conv.sliding.output.channels;
+    let gemm = constants(op).and_then(|(filter, bias)| {
+        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
+        // There the weights of each filter lie one behind the other.
+        let of_filter = |at| filter.as_slice().iter().skip(at).step_by(filters).copied();
+        let values: Vec<u8> = (0..filters).flat_map(of_filter).collect();
+        let weights = gemm_i8::Weights { values: &values, bytes: bytes::<F>(&weights) };
+        let (patches, scaling) = (conv.sliding.patches(1), requantise.scaling(filters));
+        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias.typed(), scaling)
+    });
+    let Some(gemm) = gemm else { return Ok(false) };
+    op.absorb(1);
+    let label = Label { form: gemm.isa(), ..conv.label("gemm_i8")? };
+    convolve(op, label, conv.sliding.staged(1, 1, 1), AS_IS, gemm);
+    Ok(true)
 }
