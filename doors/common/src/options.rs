@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use nnburst::{BurstOptions, DriverOptions, Wait};
 
-use crate::device::DeviceChoice;
+use crate::device::{DeviceChoice, Home};
 use crate::log::Verbosity;
 
 /// An option: its key, the values it takes and what it means, for lists and for errors.
@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         "where it is computed: in this process, in a process of its own, or by a service",
     ),
     key("wait", "auto, adaptive, spin or block", "auto", "how both ends of a burst wait"),
-    key("mode", "burst or sync", "burst", "how executions reach the driver"),
+    key("mode", "auto, burst or sync", "auto", "how executions reach the driver"),
     key("threads", "a number from 1 to 1024", "1", "threads that compute one execution"),
     key("realtime", "0 or 1", "0", "real-time scheduling and locked memory are asked for"),
     key("cpus", "processors such as 0+2-3", "", "where the calling thread runs"),
@@ -56,10 +56,13 @@ pub const KEYS: &[Key] = &[
 /// The path of executions to the driver: the option `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallMode {
-    /// Packets through queues in shared memory.
+    /// [`Burst`](Self::Burst) to a driver in another process, [`Sync`](Self::Sync) to one in this,
+    /// whose bursts hand each execution to another thread.
     #[default]
+    Auto,
+    /// Packets through queues in shared memory.
     Burst,
-    /// Calls over the control connection.
+    /// Calls over the control connection, or of a driver in this process.
     Sync,
 }
 
@@ -202,7 +205,14 @@ impl DoorOptions {
             "device" => self.device = value.parse().ok()?,
             "wait" => self.wait = Wait::from_name(value)?,
             "mode" => {
-                self.mode = one_of(value, &[("burst", CallMode::Burst), ("sync", CallMode::Sync)])?;
+                self.mode = one_of(
+                    value,
+                    &[
+                        ("auto", CallMode::Auto),
+                        ("burst", CallMode::Burst),
+                        ("sync", CallMode::Sync),
+                    ],
+                )?;
             }
             "threads" => {
                 self.threads = Some(value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n))?);
@@ -226,6 +236,20 @@ impl DoorOptions {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Returns whether executions are packets of a burst. A driver in this process is called
+    /// without one, unless there are wishes for a burst's threads.
+    pub fn has_burst(&self) -> bool {
+        let has_wishes = self.wait != Wait::default()
+            || self.realtime
+            || !self.cpus.is_empty()
+            || !self.driver_cpus.is_empty();
+        match self.mode {
+            CallMode::Auto => self.device.home != Home::Embedded || has_wishes,
+            CallMode::Burst => true,
+            CallMode::Sync => false,
+        }
     }
 
     /// The options of a burst.
@@ -278,7 +302,6 @@ fn processors(value: &str) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Home;
 
     const OWN: Key = Key { name: "labels", values: "a file", default: "", meaning: "names" };
     const ALL: Grammar = Grammar {
@@ -321,6 +344,17 @@ mod tests {
         let burst = options.burst();
         assert!(burst.realtime && burst.wait == Wait::Spin && burst.cpus == [0, 2, 3]);
         assert_eq!(options.driver().threads, 2);
+    }
+
+    #[test]
+    fn a_driver_in_this_process_is_called_without_a_burst() {
+        let has_burst = |text: &str| ALL.parse_text(text).unwrap().has_burst();
+        assert!(!has_burst("device=embedded/nnburst-cpu"));
+        assert!(has_burst("device=spawn/nnburst-cpu") && has_burst("device=connect/a"));
+        for wish in ["mode=burst", "wait=spin", "realtime=1", "cpus=0", "driver-cpus=1"] {
+            assert!(has_burst(wish), "{wish}");
+        }
+        assert!(!has_burst("mode=sync,wait=spin") && !has_burst("mode=sync,device=spawn/a"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nnburst::{Burst, Compilation, Frame, RuntimeError};
-use nnburst_doors_common::{CallMode, MakeError};
+use nnburst_doors_common::MakeError;
 use nnburst_tflite::TensorInfo;
 
 use crate::delegate::DelegateState;
@@ -155,13 +155,12 @@ impl Run {
     fn new(shared: &DelegateState, part: &GraphPart) -> Result<Self, KernelError> {
         let (compilation, generation) = shared.compile(part)?;
         let options = &shared.settings.shared;
-        let way = match options.mode {
-            CallMode::Burst => {
-                let burst = compilation.burst(&options.burst())?;
-                burst.warnings().iter().for_each(|warning| shared.warn_once(warning));
-                Way::Burst(Box::new(burst))
-            }
-            CallMode::Sync => Way::Sync(compilation.clone()),
+        let way = if options.has_burst() {
+            let burst = compilation.burst(&options.burst())?;
+            burst.warnings().iter().for_each(|warning| shared.warn_once(warning));
+            Way::Burst(Box::new(burst))
+        } else {
+            Way::Sync(compilation.clone())
         };
         let frame = compilation.frame()?;
         Ok(Self { generation, way, frame, inputs: part.inputs(), outputs: part.outputs() })

@@ -64,17 +64,17 @@ fn host(compiler: &str, flags: &[&str], dir: &Path) -> Option<PathBuf> {
 
 /// Runs the host with every order of the end on a device.
 fn every_order(host: &Path, library: &OsString, model: &Path, device: &str) {
-    for order in ORDERS {
+    for (order, mode) in ORDERS.into_iter().flat_map(|order| [(order, "auto"), (order, "burst")]) {
         let mut run = Command::new(host);
         run.args([library.as_os_str(), model.as_os_str(), order.as_ref()]);
-        run.args(["device", device, "log", "quiet"]);
+        run.args(["device", device, "mode", mode, "log", "quiet"]);
         // What the library keeps for the next time it is used is no leak, nor what it is not
         // given the time to free.
         let leaks = if order == "nothing-freed" { "detect_leaks=0" } else { "detect_leaks=1" };
         let ended = run.env("ASAN_OPTIONS", leaks).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(ended.status.success(), "{order} on {device}: {} {said}", ended.status);
-        assert_eq!(said, "", "{order} on {device}");
+        assert!(ended.status.success(), "{order} on {device}, {mode}: {} {said}", ended.status);
+        assert_eq!(said, "", "{order} on {device}, {mode}");
     }
 }
 

@@ -72,7 +72,7 @@ its.interpreter({QUANT!r}, [its.delegate(log='quiet')])
     def test_parts_give_what_the_whole_gives(self):
         want = its.run(its.interpreter(QUANT))
         for options in [dict(deny_ops="RESHAPE"), dict(allow_ops="CONV_2D", min_nodes=1, max_partitions=99),
-                        dict(deny_ops="CONV_2D", min_nodes=1, max_partitions=5), dict(mode="sync"),
+                        dict(deny_ops="CONV_2D", min_nodes=1, max_partitions=5), dict(mode="sync"), dict(mode="burst"),
                         dict(threads=2), dict(wait="spin"), dict(wait="block")]:
             it = its.interpreter(QUANT, [its.delegate(log="quiet", **options)], num_threads=2,
                                  experimental_op_resolver_type=its.REFERENCE)
