@@ -333,6 +333,7 @@ fn leaks(host: &Host) {
         .lines()
         .filter(|line| line.contains("object-alive, type-name=(string)"))
         .collect();
+    assert!(!alive.is_empty(), "there is no tracer: {}", output.stderr);
     assert!(alive.iter().all(|line| line.contains("new format string")), "{alive:#?}");
 }
 
