@@ -94,7 +94,7 @@ impl FarProcess {
 /// If a transport failed.
 pub fn far_side(args: &[String]) -> Result<()> {
     let [cpu, only] = args else { return Err("far-side: a CPU and a filter".into()) };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let link = Link::inherited()?;
     machine::pin(cpu.parse()?)?;
     let mut rows: Vec<Option<Box<dyn Far>>> = Vec::new();

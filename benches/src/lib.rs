@@ -39,6 +39,7 @@ pub mod machine;
 pub mod ndk;
 pub mod report;
 pub mod shared;
+mod sys;
 pub mod transport;
 
 use std::sync::atomic::{AtomicU64, Ordering};

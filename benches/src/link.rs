@@ -2,13 +2,13 @@
 //! the transports.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, socketpair,
 };
 
 use crate::Result;
@@ -24,7 +24,7 @@ impl Link {
     /// If the system refuses.
     pub fn pair() -> Result<(Self, Self)> {
         let (a, b) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         Ok((Self(a), Self(b)))
     }
 
@@ -52,8 +52,9 @@ impl Link {
 
     /// Sleeps until the other end has closed; messages are left alone.
     pub fn wait_for_hang_up(&self) {
-        let mut fds = [PollFd::new(&self.0, PollFlags::RDHUP)];
-        while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
+        let closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        let mut fds = [PollFd::new(self.0.as_fd(), closed)];
+        while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
     }
 
     /// Sends `bytes`, at least one, and copies of `fds`, at most [`MOST_FDS`].
@@ -61,12 +62,14 @@ impl Link {
     /// # Errors
     /// If the other end is gone.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        if fds.len() > MOST_FDS {
             return Err(format!("{} descriptors are more than {MOST_FDS}", fds.len()).into());
         }
-        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let control = if fds.is_empty() { &[][..] } else { &rights };
+        let (parts, flags) = ([IoSlice::new(bytes)], MsgFlags::MSG_NOSIGNAL);
+        sendmsg::<()>(self.0.as_raw_fd(), &parts, control, flags, None)?;
         Ok(())
     }
 
@@ -76,20 +79,22 @@ impl Link {
     /// If the connection broke.
     pub fn receive(&self) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         let mut bytes = vec![0; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut space = nix::cmsg_space!([RawFd; MOST_FDS]);
         let mut parts = [IoSliceMut::new(&mut bytes)];
-        let got = recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        if got.bytes == 0 {
-            return Ok(None);
-        }
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let got = recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
         let mut fds = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(more) = message {
-                fds.extend(more);
+        for message in got.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(more) = message {
+                // SAFETY: the system made them for this message, and nobody else knows of them.
+                fds.extend(more.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
             }
         }
-        bytes.truncate(got.bytes);
+        let count = got.bytes;
+        if count == 0 {
+            return Ok(None);
+        }
+        bytes.truncate(count);
         Ok(Some((bytes, fds)))
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::Result;
 
@@ -24,8 +25,8 @@ impl Cpus {
     /// # Errors
     /// If there is only one.
     pub fn first_two() -> Result<Self> {
-        let allowed = sched_getaffinity(None)?;
-        let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        let allowed = sched_getaffinity(Pid::from_raw(0))?;
+        let mut cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true));
         match (cpus.next(), cpus.next()) {
             (Some(near), Some(far)) => Ok(Self { near, far }),
             _ => Err("two CPUs are needed, and this process may use only one".into()),
@@ -39,11 +40,11 @@ impl Cpus {
 /// If there is no such CPU, or the thread may not use it.
 pub fn pin(cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(format!("no CPU {cpu}: the kernel counts to {}", CpuSet::MAX_CPU).into());
+    if set.set(cpu).is_err() {
+        return Err(format!("no CPU {cpu}: the kernel counts to {}", CpuSet::count()).into());
     }
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| format!("can't use CPU {cpu}: {error}").into())
+    sched_setaffinity(Pid::from_raw(0), &set)
+        .map_err(|error| format!("can't use CPU {cpu}: {error}").into())
 }
 
 /// Gives the calling thread real-time priority, above that of a burst's threads: probes go before

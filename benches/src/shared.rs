@@ -2,13 +2,14 @@
 //! `unsafe` about memory.
 
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::ftruncate;
 
 use crate::Result;
 
@@ -20,19 +21,14 @@ struct Mapping {
     at: NonNull<u8>,
     bytes: usize,
     fd: OwnedFd,
+    /// Unmaps it at the end.
+    _mapped: MmapRaw,
 }
 
 // SAFETY: a mapping is the process's; what is in it is reached through atomics and `Span`'s copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us with this length, and nobody holds a handle any more.
-        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
-    }
-}
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,8 +42,8 @@ impl Shared {
     /// # Errors
     /// If the system refuses.
     pub fn create(bytes: usize) -> Result<Self> {
-        let fd = rustix::fs::memfd_create("lab", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        let fd = memfd_create(c"lab", MFdFlags::MFD_CLOEXEC)?;
+        ftruncate(&fd, i64::try_from(bytes)?)?;
         Self::attach(fd, bytes)
     }
 
@@ -56,13 +52,9 @@ impl Shared {
     /// # Errors
     /// If the system refuses.
     pub fn attach(fd: OwnedFd, bytes: usize) -> Result<Self> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the address, so no existing mapping is touched.
-        let at = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, &fd, 0)
-        }?;
-        let at = NonNull::new(at.cast::<u8>()).ok_or("mapped at address zero")?;
-        Ok(Self(Arc::new(Mapping { at, bytes, fd })))
+        let mapped = MmapOptions::new().len(bytes).map_raw(fd.as_raw_fd())?;
+        let at = NonNull::new(mapped.as_mut_ptr()).ok_or("mapped at address zero")?;
+        Ok(Self(Arc::new(Mapping { at, bytes, fd, _mapped: mapped })))
     }
 
     /// The file, to send it.

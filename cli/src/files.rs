@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::failure::Failure;
 
@@ -29,10 +29,10 @@ pub(crate) fn read_at_most(path: &Path, limit: usize) -> Result<Vec<u8>, Failure
 
 /// Opens a file for reading. A FIFO that nobody has open for writing is at its end at once.
 fn open(path: &Path) -> std::io::Result<File> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let flags = fcntl_getfl(&file)?;
-    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    let without_waiting = OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(without_waiting.bits()).open(path)?;
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags.difference(without_waiting)))?;
     Ok(file)
 }
 
@@ -127,7 +127,7 @@ mod tests {
     fn a_fifo_without_a_writer_is_at_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(read_at_most(&path, 10).unwrap().is_empty());
         assert!(Feed::file(&path, 4, 1).unwrap().next().is_err());
     }

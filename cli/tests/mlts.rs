@@ -91,8 +91,8 @@ fn ctrl_c_ends_a_run_with_what_there_is() {
     let errors = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut lines = std::io::BufRead::lines(errors);
     assert!(lines.any(|line| line.unwrap().starts_with("SUCCESS")), "no item was over");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let _rest: Vec<_> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let report = json(&std::fs::read_to_string(&file).unwrap());

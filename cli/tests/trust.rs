@@ -126,6 +126,6 @@ fn a_set_uid_program_ignores_the_environment() {
 }
 
 fn is_nosuid(path: &Path) -> bool {
-    let flags = rustix::fs::statvfs(path).unwrap().f_flag;
-    flags.contains(rustix::fs::StatVfsMountFlags::NOSUID)
+    let flags = nix::sys::statvfs::statvfs(path).unwrap().flags();
+    flags.contains(nix::sys::statvfs::FsFlags::ST_NOSUID)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Client {
 
 /// The user of this process.
 pub(crate) fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
+    nix::unistd::geteuid().as_raw()
 }
 
 impl Client {

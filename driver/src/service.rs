@@ -1,13 +1,13 @@
 //! The serving of `nnburst serve`: a driver behind a socket.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nnburst_hal::process;
 use nnburst_hal_ipc::{Serving, inherited, raise_descriptor_limit};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::device::CpuDriver;
 use crate::sandbox::Sandbox;
@@ -53,26 +53,27 @@ pub fn serve_inherited(
         sandbox.enforce()?;
     }
     let lifeline = socket.try_clone()?;
-    let (over, ending) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (over, ending) = io::pipe()?;
     let service = driver.service();
     process::spawn("nnburst-client", move || {
         service.serve(socket);
         // Whoever waits sees the end of the pipe, also if serving panics.
         drop(ending);
     })?;
-    let wait = |fds: &mut [PollFd<'_>], limit: Option<&Timespec>| loop {
+    let wait = |fds: &mut [PollFd<'_>], limit: PollTimeout| loop {
         match poll(fds, limit) {
-            Err(Errno::INTR) => {}
+            Err(Errno::EINTR) => {}
             other => return other,
         }
     };
-    let over = || PollFd::new(&over, PollFlags::empty());
+    let over = || PollFd::new(over.as_fd(), PollFlags::empty());
+    let disconnection = PollFlags::from_bits_retain(libc::POLLRDHUP);
     // Hang-ups are told whether they are asked for or not; that of the client's half of the socket
     // is.
-    wait(&mut [over(), PollFd::new(&lifeline, PollFlags::RDHUP)], None)?;
-    wait(&mut [over()], Some(&FAREWELL))?;
+    wait(&mut [over(), PollFd::new(lifeline.as_fd(), disconnection)], PollTimeout::NONE)?;
+    wait(&mut [over()], PollTimeout::from(FAREWELL_MS))?;
     Ok(())
 }
 
-/// The time that work for a disconnected client may take to stop.
-const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// The time that work for a disconnected client may take to stop, in milliseconds.
+const FAREWELL_MS: u16 = 500;

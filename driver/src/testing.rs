@@ -5,13 +5,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nnburst_executor::testing::{Element, TestRng, random_model};
 use nnburst_hal::{
     Access, CACHE_TOKEN_BYTES, CacheHandles, DataLocation, Device, ExecutionOptions, ExtraParams,
     Memory, Model, OperandLifeTime, OperandType, OperationType, PrepareOptions, PreparedModel,
     Request, RequestArgument, RequestPool, Result, wait_for_prepared_model,
 };
-use rustix::fs::MemfdFlags;
 
 pub use crate::cache::testing::StripeSum;
 use crate::cache::testing::with_right_sums;
@@ -177,13 +177,13 @@ fn saved() -> Result<[Vec<u8>; 2]> {
 
 fn file(bytes: &[u8]) -> Result<OwnedFd> {
     let failed = |errno| nnburst_hal::HalError::failure(format!("memfd: {errno}"));
-    let file = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).map_err(failed)?;
-    rustix::io::pwrite(&file, bytes, 0).map_err(failed)?;
+    let file = memfd_create(c"fuzz", MFdFlags::MFD_CLOEXEC).map_err(failed)?;
+    nix::sys::uio::pwrite(&file, bytes, 0).map_err(failed)?;
     Ok(file)
 }
 
 fn contents(file: OwnedFd) -> Result<Vec<u8>> {
-    let size = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_size.unsigned_abs());
+    let size = nix::sys::stat::fstat(&file).map_or(0, |stat| stat.st_size.unsigned_abs());
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     let memory = Memory::from_fd(file, 0, size, false)?;
     if let Some(view) = memory.map(Access::Read)?.view(0..bytes.len()) {

@@ -8,19 +8,15 @@
 
 use std::error::Error;
 use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use nnburst_fmq::{
     Descriptor, DescriptorData, Grantor, PeerWatch, Queue, QueueError, RawGrantor, Wait,
-};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 const CHILD: &str = "two_processes_child";
@@ -78,12 +74,10 @@ fn send(socket: &UnixStream, descriptor: Descriptor) -> Result<(), Box<dyn Error
     let mut bytes: Vec<u8> = [quantum, flags].iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(bytemuck::cast_slice(&grantors));
     let length = u32::try_from(bytes.len())?.to_le_bytes();
-    let fds: Vec<_> = descriptor.fds.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    let fds: Vec<_> = descriptor.fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&fds)];
     let message = [IoSlice::new(&length), IoSlice::new(&bytes)];
-    sendmsg(socket, &message, &mut ancillary, SendFlags::empty())?;
+    sendmsg::<()>(socket.as_raw_fd(), &message, &rights, MsgFlags::empty(), None)?;
     Ok(())
 }
 
@@ -91,14 +85,16 @@ fn send(socket: &UnixStream, descriptor: Descriptor) -> Result<(), Box<dyn Error
 /// any good.
 fn receive(socket: &UnixStream) -> Result<Descriptor, Box<dyn Error>> {
     let mut length = [0; 4];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(socket, &mut [IoSliceMut::new(&mut length)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let fds = ancillary.drain().flat_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+    let mut space = nix::cmsg_space!([RawFd; 4]);
+    let mut parts = [IoSliceMut::new(&mut length)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let fds = message.cmsgs()?.flat_map(|message| match message {
+        ControlMessageOwned::ScmRights(fds) => fds,
         _ => Vec::new(),
     });
-    let fds = fds.collect();
+    // SAFETY: the system made them for this message, and nobody else knows of them.
+    let fds = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect();
     let mut bytes = vec![0; usize::try_from(u32::from_le_bytes(length))?.min(4096)];
     std::io::Read::read_exact(&mut &*socket, &mut bytes)?;
     let (head, grantors) = bytes.split_first_chunk::<8>().ok_or("a short descriptor")?;

@@ -14,6 +14,8 @@ use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
+#[cfg(not(loom))]
+use std::os::fd::OwnedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -47,6 +49,15 @@ pub fn id() -> u64 {
 static PAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// The last number that was given, by this process or those that it descends from.
 static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// A descriptor that becomes readable when the process `pid` has ended.
+///
+/// # Errors
+/// There is no such process, or no descriptor is left.
+#[cfg(not(loom))] // no model has processes
+pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+    Ok(crate::sys::pidfd_open(pid)?)
+}
 
 #[cold]
 fn name(word: &AtomicU64) -> u64 {

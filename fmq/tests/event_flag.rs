@@ -1,13 +1,15 @@
 //! The event flag and the readiness bridge: bits, masks, wakes and deadlines.
 #![expect(clippy::unwrap_used, clippy::disallowed_types, reason = "a test, with words of its own")]
 
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nnburst_fmq::testing::HostilePeer;
 use nnburst_fmq::{
     Bits, Cancel, EventFlag, NOT_EMPTY, NOT_FULL, Queue, QueueError, Readiness, Wait,
 };
-use rustix::event::{PollFd, PollFlags, poll};
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(60);
@@ -55,7 +57,7 @@ fn a_wait_for_bits_ends_by_cancellation_and_by_death() {
 
 #[test]
 fn ends_can_sleep_on_a_word_of_somebody_elses() {
-    let word = Box::leak(Box::new(std::sync::atomic::AtomicU32::new(NOT_FULL)));
+    let word = Box::leak(Box::new(AtomicU32::new(NOT_FULL)));
     // SAFETY: an atomic that is never freed.
     let flag = unsafe { EventFlag::over(std::ptr::NonNull::from(&mut *word).cast()) };
     assert_eq!(flag.address().addr(), std::ptr::from_mut(word).addr());
@@ -81,13 +83,11 @@ fn a_peer_that_moves_our_sleeper_to_another_futex_hides_no_death_and_no_cancella
         let cancel = Cancel::new();
         consumer.set_cancel(&cancel);
         consumer.set_peer(&hostile.connection());
-        let elsewhere = std::sync::atomic::AtomicU32::new(0);
+        let elsewhere = AtomicU32::new(0);
         let sleeper = std::thread::spawn(move || consumer.pop(Wait::Block.within(HANG)));
         // SAFETY: the word of a queue that lives until the end of this round.
-        let word = unsafe { std::sync::atomic::AtomicU32::from_ptr(flag.address()) };
-        let none = rustix::thread::futex::Flags::empty();
-        let moved = || rustix::thread::futex::requeue(word, none, 0, 1, &elsewhere);
-        while moved().unwrap() == 0 {
+        let word = unsafe { AtomicU32::from_ptr(flag.address()) };
+        while requeue(word, &elsewhere) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
         if by_death {
@@ -100,6 +100,13 @@ fn a_peer_that_moves_our_sleeper_to_another_futex_hides_no_death_and_no_cancella
         assert_eq!(sleeper.join().unwrap(), Err(wanted));
         assert!(begun.elapsed() < HANG / 2, "not by its deadline");
     }
+}
+
+/// Moves a sleeper from one futex to another, and returns how many there were.
+fn requeue(from: &AtomicU32, to: &AtomicU32) -> libc::c_long {
+    let (call, none, one) = (libc::FUTEX_REQUEUE, 0, 1);
+    // SAFETY: two words that live during the call, which looks for sleepers by their addresses.
+    unsafe { libc::syscall(libc::SYS_futex, from.as_ptr(), call, none, one, to.as_ptr()) }
 }
 
 #[test]
@@ -169,7 +176,7 @@ fn one_thread_waits_for_more_queues_than_one_call_can() {
     for chosen in [0, 63, 127, 128, 199] {
         let (producer, consumer, readiness) = &mut ends[chosen];
         producer.try_push(chosen as u64).unwrap();
-        poll(&mut [PollFd::new(&*readiness, PollFlags::IN)], None).unwrap();
+        poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
         assert_eq!(readiness.poll_readable(consumer, 1), Ok(true));
         assert_eq!(consumer.try_pop(), Ok(chosen as u64));
         assert_eq!(readiness.poll_readable(consumer, 1), Ok(false));
@@ -183,7 +190,8 @@ fn readiness_is_level_after_level_for_both_ends() {
         let mut readiness = Readiness::new().unwrap();
         for i in 0..1000 {
             while !readiness.poll_writable(&mut producer, 1).unwrap() {
-                poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None).unwrap();
+                poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE)
+                    .unwrap();
             }
             producer.try_push(i).unwrap();
         }
@@ -191,7 +199,8 @@ fn readiness_is_level_after_level_for_both_ends() {
     let mut readiness = Readiness::new().unwrap();
     for i in 0..1000 {
         while !readiness.poll_readable(&mut consumer, 1).unwrap() {
-            poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None).unwrap();
+            poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE)
+                .unwrap();
         }
         assert_eq!(consumer.try_pop(), Ok(i));
     }
@@ -209,12 +218,12 @@ fn readiness_tells_of_death_and_cancellation() {
     let mut readiness = Readiness::new().unwrap();
     assert_eq!(readiness.poll_readable(&mut consumer, 1), Ok(false));
     cancel.cancel();
-    poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None).unwrap();
+    poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
     assert_eq!(readiness.poll_readable(&mut consumer, 1), Err(QueueError::Cancelled));
     cancel.reset();
     assert_eq!(readiness.poll_readable(&mut consumer, 1), Ok(false));
     hostile.die();
-    poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None).unwrap();
+    poll(&mut [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
     assert_eq!(readiness.poll_readable(&mut consumer, 1), Err(QueueError::PeerDied));
 }
 

@@ -6,14 +6,14 @@
 //! the children end by `_exit`.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nnburst_fmq::{Consumer, PeerWatch, Queue, QueueError, Readiness, Wait};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(60);
@@ -145,11 +145,11 @@ fn an_inherited_watch_goes_on() {
 fn a_watch_that_can_not_be_made_anew_is_tried_again() {
     let (theirs, watch, mut consumer) = watched();
     let child = Child::run(|| {
-        let limit = getrlimit(Resource::Nofile);
-        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+        let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, 0, most).unwrap();
         let waiter = std::thread::spawn(move || consumer.pop(Wait::Block.within(HANG)));
         std::thread::sleep(Duration::from_millis(30));
-        setrlimit(Resource::Nofile, limit).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, limit, most).unwrap();
         // SAFETY: the child ends without destructors, so nobody closes it again.
         drop(unsafe { OwnedFd::from_raw_fd(theirs.as_raw_fd()) });
         waiter.join().unwrap() == Err(QueueError::PeerDied)
@@ -170,7 +170,8 @@ fn an_inherited_readiness_goes_on() {
         for item in 0..3 {
             assert_eq!(readiness.poll_readable(&mut consumer, 1), Ok(false));
             producer.try_push(item).unwrap();
-            poll(&mut [PollFd::new(&readiness, PollFlags::IN)], None).unwrap();
+            let mut fds = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, PollTimeout::NONE).unwrap();
             assert_eq!(readiness.poll_readable(&mut consumer, 1), Ok(true));
             assert_eq!(consumer.try_pop(), Ok(item));
         }
@@ -178,7 +179,7 @@ fn an_inherited_readiness_goes_on() {
         true
     });
     assert!(child.ended_well());
-    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let readable = poll(&mut [PollFd::new(&readiness, PollFlags::IN)], Some(&now)).unwrap();
+    let mut fds = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
+    let readable = poll(&mut fds, PollTimeout::ZERO).unwrap();
     assert_eq!(readable, 0, "nothing has come in the parent");
 }

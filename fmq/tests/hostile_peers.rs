@@ -1,14 +1,14 @@
 //! Named misdeeds of a peer, each with what our end must make of it.
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nnburst_fmq::testing::HostilePeer;
 use nnburst_fmq::{
     Cancel, Consumer, LieKind, NOT_EMPTY, Producer, Queue, QueueError, Readiness, Wait, WaitOptions,
 };
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(60);
@@ -207,8 +207,9 @@ fn an_event_loop_learns_of_a_death_however_the_flag_flickers() {
             if look == 0 {
                 hostile.die();
             }
-            let hang = Timespec::try_from(HANG).unwrap();
-            let ready = poll(&mut [PollFd::new(&readiness, PollFlags::IN)], Some(&hang)).unwrap();
+            let hang = PollTimeout::try_from(HANG).unwrap();
+            let mut fds = [PollFd::new(readiness.as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut fds, hang).unwrap();
             assert_eq!(ready, 1, "look {look}");
         }
     });

@@ -4,12 +4,16 @@
 
 use std::os::fd::OwnedFd;
 
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fstat};
+use nix::unistd::{ftruncate, pipe};
 use nnburst_fmq::testing::HostilePeer;
 use nnburst_fmq::{
     AidlDescriptor, AidlGrantor, Descriptor, DescriptorData, Flavor, Grantor, Part, Queue,
     RawGrantor, SetupError,
 };
-use rustix::fs::{MemfdFlags, SealFlags};
 
 type Item = [u8; 24];
 
@@ -18,16 +22,16 @@ fn descriptor() -> Descriptor {
 }
 
 fn memfd(size: u64) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = rustix::fs::memfd_create("a user's", flags).unwrap();
-    rustix::fs::ftruncate(&fd, size).unwrap();
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let fd = memfd_create(c"a user's", flags).unwrap();
+    ftruncate(&fd, size.try_into().unwrap()).unwrap();
     fd
 }
 
 /// (offset, extent) of each grantor, and the file's size.
 fn places(descriptor: &Descriptor) -> (Vec<(u32, u64)>, i64) {
     let grantors = descriptor.data.grantors.iter().map(|g| (g.offset, g.extent)).collect();
-    (grantors, rustix::fs::fstat(&descriptor.fds[0]).unwrap().st_size)
+    (grantors, fstat(&descriptor.fds[0]).unwrap().st_size)
 }
 
 #[test]
@@ -96,8 +100,9 @@ fn the_ring_can_lie_in_a_file_of_the_users() {
 #[test]
 fn new_memory_is_sealed_and_no_peer_can_shorten_it() {
     let descriptor = descriptor();
-    let seals = rustix::fs::fcntl_get_seals(&descriptor.fds[0]).unwrap();
-    assert_eq!(seals, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL);
+    let seals = fcntl(&descriptor.fds[0], FcntlArg::F_GET_SEALS).unwrap();
+    let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    assert_eq!(seals, fixed.bits());
     assert!(!HostilePeer::new(descriptor).shrink());
 }
 
@@ -107,7 +112,7 @@ fn a_foreigns_memory_is_sealed_at_attaching() {
     let file = memfd(4096);
     let foreign = Descriptor { data: ours.data, fds: vec![file] };
     Queue::<Item>::attach(foreign.try_clone().unwrap()).unwrap();
-    assert!(rustix::fs::ftruncate(&foreign.fds[0], 0).is_err());
+    assert!(ftruncate(&foreign.fds[0], 0).is_err());
 }
 
 /// One thing wrong with a descriptor, and whether an error is about that.
@@ -234,14 +239,14 @@ const CORRUPT: &[Case] = &[
     Case {
         what: "a file without sealing",
         spoil: |d| {
-            d.fds[0] = rustix::fs::memfd_create("unsealable", MemfdFlags::CLOEXEC).unwrap();
-            rustix::fs::ftruncate(&d.fds[0], 4096).unwrap();
+            d.fds[0] = memfd_create(c"unsealable", MFdFlags::MFD_CLOEXEC).unwrap();
+            ftruncate(&d.fds[0], 4096).unwrap();
         },
         named: |e| matches!(e, SetupError::Unsealed { .. }),
     },
     Case {
         what: "a file that can't be mapped",
-        spoil: |d| d.fds[0] = rustix::pipe::pipe().unwrap().0,
+        spoil: |d| d.fds[0] = pipe().unwrap().0,
         named: |e| matches!(e, SetupError::Unsealed { .. }),
     },
     Case {
@@ -274,17 +279,16 @@ fn whatever_is_wrong_with_a_descriptor_is_named() {
 
 #[test]
 fn files_that_are_no_memory_are_refused_however_much_is_allowed() {
-    use rustix::fs::{Mode, OFlags, open};
-    let opened = |path: &str, flags| open(path, flags | OFlags::CLOEXEC, Mode::empty()).unwrap();
-    let eventfd = rustix::event::EventfdFlags::CLOEXEC;
+    let opened = |path: &str, flags| open(path, flags | OFlag::O_CLOEXEC, Mode::empty()).unwrap();
+    let eventfd = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap();
     let cases = [
-        ("a pipe", rustix::pipe::pipe().unwrap().0),
-        ("an eventfd", rustix::event::eventfd(0, eventfd).unwrap()),
-        ("a directory", opened("/", OFlags::DIRECTORY)),
-        ("a path", opened("/proc/self/exe", OFlags::PATH)),
-        ("a device", opened("/dev/null", OFlags::RDWR)),
-        ("a file of the kernel's", opened("/proc/self/maps", OFlags::RDONLY)),
-        ("our own program, to be read only", opened("/proc/self/exe", OFlags::RDONLY)),
+        ("a pipe", pipe().unwrap().0),
+        ("an eventfd", eventfd.into()),
+        ("a directory", opened("/", OFlag::O_DIRECTORY)),
+        ("a path", opened("/proc/self/exe", OFlag::O_PATH)),
+        ("a device", opened("/dev/null", OFlag::O_RDWR)),
+        ("a file of the kernel's", opened("/proc/self/maps", OFlag::O_RDONLY)),
+        ("our own program, to be read only", opened("/proc/self/exe", OFlag::O_RDONLY)),
     ];
     for (what, file) in cases {
         let mut descriptor = descriptor();

@@ -214,7 +214,7 @@ fn an_idle_end_that_is_watched_sleeps_without_waking() {
     let sleepers = waits.map(|wait| {
         let tell = tell.clone();
         std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            tell.send(nix::unistd::gettid()).unwrap();
             wait()
         })
     });
@@ -235,7 +235,7 @@ fn an_idle_end_that_is_watched_sleeps_without_waking() {
 }
 
 /// Returns how often a thread of this process has given up its processor of its own accord.
-fn sleeps_of(thread: std::num::NonZeroI32) -> u64 {
+fn sleeps_of(thread: nix::unistd::Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.unwrap().trim().parse().unwrap()
@@ -267,9 +267,9 @@ fn an_end_that_is_replaced_goes_on_where_the_last_one_stopped() {
 fn a_file_that_can_shrink_is_refused_unless_allowed() {
     let queue = Queue::<u32>::builder(4).create().unwrap();
     let mut descriptor = queue.descriptor().unwrap();
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let unsealable = rustix::fs::memfd_create("unsealable", flags).unwrap();
-    rustix::fs::ftruncate(&unsealable, 4096).unwrap();
+    let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;
+    let unsealable = nix::sys::memfd::memfd_create(c"unsealable", flags).unwrap();
+    nix::unistd::ftruncate(&unsealable, 4096).unwrap();
     descriptor.fds = vec![unsealable];
     let refused = Queue::<u32>::attach(descriptor.try_clone().unwrap());
     assert!(matches!(refused, Err(SetupError::Unsealed { .. })), "{refused:?}");

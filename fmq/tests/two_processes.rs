@@ -8,12 +8,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::ftruncate;
 use nnburst_fmq::testing::{ForeignPeer, HostilePeer};
 use nnburst_fmq::{
     AttachOptions, Descriptor, DescriptorData, Grantor, PeerWatch, Queue, QueueError, Wait, erased,
     unsync,
 };
-use rustix::fs::{MemfdFlags, SealFlags};
 
 /// A guard against a hang, never a measure of speed.
 const HANG: Duration = Duration::from_secs(60);
@@ -172,11 +174,12 @@ fn libfmq_memory(capacity: usize, quantum: usize, sealed: bool) -> Descriptor {
     let ring = (capacity * quantum) as u32;
     let flag_at = (16 + ring).next_multiple_of(8);
     let grantor = |offset, extent| Grantor { flags: 0, fd_index: 0, offset, extent };
-    let flags = if sealed { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
-    let fd = rustix::fs::memfd_create("MessageQueue", MemfdFlags::CLOEXEC | flags).unwrap();
-    rustix::fs::ftruncate(&fd, u64::from(flag_at + 4).next_multiple_of(4096)).unwrap();
+    let flags = if sealed { MFdFlags::MFD_ALLOW_SEALING } else { MFdFlags::empty() };
+    let fd = memfd_create(c"MessageQueue", MFdFlags::MFD_CLOEXEC | flags).unwrap();
+    ftruncate(&fd, i64::from((flag_at + 4).next_multiple_of(4096))).unwrap();
     if sealed {
-        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).unwrap();
     }
     let grantors =
         vec![grantor(0, 8), grantor(8, 8), grantor(16, u64::from(ring)), grantor(flag_at, 4)];

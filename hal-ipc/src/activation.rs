@@ -4,11 +4,12 @@
 //! `LISTEN_PID` is us, and `LISTEN_FDS` says how many there are.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::sys::socket::{
+    AddressFamily, SockaddrLike, SockaddrStorage, getsockname, getsockopt, sockopt,
+};
 use nnburst_hal::environment;
-use rustix::net::AddressFamily;
-use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 
 use crate::spawn::inherited;
 
@@ -37,7 +38,9 @@ pub(crate) fn listener() -> io::Result<Option<OwnedFd>> {
 
 /// The socket, if it listens.
 pub(crate) fn listening(socket: OwnedFd) -> io::Result<OwnedFd> {
-    if socket_domain(&socket)? == AddressFamily::UNIX && socket_acceptconn(&socket)? {
+    let address = getsockname::<SockaddrStorage>(socket.as_raw_fd())?;
+    let is_unix = address.family() == Some(AddressFamily::Unix);
+    if is_unix && getsockopt(&socket, sockopt::AcceptConn)? {
         return Ok(socket);
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "the descriptor is no listening Unix socket"))

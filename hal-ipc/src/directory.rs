@@ -7,16 +7,19 @@
 //! is sent.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, getsockopt, setsockopt, socket, sockopt,
+};
+use nix::unistd::geteuid;
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, proc_path};
 use nnburst_hal::{environment, setting};
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::client::service_timeout;
+use crate::socket::socket_timeout;
 
 const SUFFIX: &str = ".sock";
 
@@ -94,7 +97,7 @@ pub fn service_dir() -> Result<PathBuf, DirectoryError> {
     if let Some(dir) = environment("XDG_RUNTIME_DIR") {
         return Ok(Path::new(&dir).join("nnburst"));
     }
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = geteuid().as_raw();
     let runtime = Path::new("/run/user").join(uid.to_string());
     let is_private = |dir: TrustedDir| dir.owner() == uid && dir.mode() & 0o077 == 0;
     if TrustedDir::open(&runtime, Owners::own()).is_ok_and(is_private) {
@@ -198,8 +201,8 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, Direct
     };
     let socket = TrustedDir::open(dir, owners)?.socket(name)?;
     let connected = connect_to(&proc_path(socket.as_fd()), patience).map_err(failed)?;
-    let server = socket_peercred(&connected).map_err(|errno| failed(errno.into()))?;
-    let uid = server.uid.as_raw();
+    let server = getsockopt(&connected, sockopt::PeerCredentials);
+    let uid = server.map_err(|errno| failed(errno.into()))?.uid();
     if owners.has(uid) {
         return Ok(connected);
     }
@@ -209,11 +212,12 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, Direct
 /// Connects without more ado. `patience` is for a listener whose queue of those who want to connect
 /// is full.
 pub(crate) fn connect_to(path: &Path, patience: Duration) -> io::Result<OwnedFd> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(patience.max(Duration::from_millis(1))))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    let (family, kind) = (AddressFamily::Unix, SockType::Stream);
+    let connected = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    let patience = socket_timeout(patience.max(Duration::from_millis(1)));
+    setsockopt(&connected, sockopt::SendTimeout, &patience)?;
+    nix::sys::socket::connect(connected.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(connected)
 }
 
 #[cfg(test)]

@@ -9,16 +9,19 @@
 //! Nobody computes on this thread and nobody waits on those that compute, so that executions may
 //! hang on each other in any order.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
 use nnburst_hal::process::{self, Origin};
 use nnburst_hal::{
     Budget, ErrorStatus, Exhausted, HalError, Resource, Result, TimePoint, wait_for_fence,
 };
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// The period at which the waiter polls whether its client is still there.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -51,7 +54,7 @@ struct Shared {
 struct State {
     new: Vec<Hanging>,
     /// Wakes the thread; `None` while there is none.
-    wake: Option<Arc<OwnedFd>>,
+    wake: Option<Arc<EventFd>>,
 }
 
 impl FenceWaiter {
@@ -95,9 +98,10 @@ impl FenceWaiter {
                     Ok::<_, Exhausted>(charge)
                 });
                 let charge = charge.transpose()?;
-                let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-                let wake = eventfd(0, flags)
-                    .map_err(|errno| HalError::failure(format!("eventfd: {errno}")))?;
+                let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+                let wake = EventFd::from_value_and_flags(0, flags).map_err(|errno| {
+                    HalError::failure(format!("eventfd: {}", io::Error::from(errno)))
+                })?;
                 let (shared, wake) = (Arc::clone(&self.0), Arc::new(wake));
                 let waking = Arc::clone(&wake);
                 let run = move || {
@@ -113,7 +117,7 @@ impl FenceWaiter {
         state.new.push(Hanging { fences, deadline, then: Box::new(then) });
         drop(state);
         // It can't be full: the thread takes all there is at once.
-        let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
+        let _ = wake.write(1);
         Ok(())
     }
 }
@@ -130,7 +134,7 @@ impl Shared {
     }
 
     /// Until nothing hangs any more.
-    fn run(&self, wake: &OwnedFd) {
+    fn run(&self, wake: &EventFd) {
         let mut hanging = Vec::new();
         loop {
             {
@@ -143,8 +147,7 @@ impl Shared {
             }
             self.settle(&mut hanging);
             sleep(wake, &hanging);
-            let mut count = [0; 8];
-            let _ = rustix::io::read(wake, &mut count);
+            let _ = wake.read();
         }
     }
 
@@ -187,19 +190,18 @@ pub(crate) fn has_signalled(fence: &OwnedFd) -> Result<bool> {
 }
 
 /// Until a fence changes, a deadline passes, somebody wakes us, or [`POLL_INTERVAL`] is over.
-fn sleep(wake: &OwnedFd, hanging: &[Hanging]) {
+fn sleep(wake: &EventFd, hanging: &[Hanging]) {
     let deadlines = hanging.iter().filter_map(|one| one.deadline);
     let left = deadlines.map(TimePoint::remaining).fold(POLL_INTERVAL, Duration::min);
     let fences = hanging.iter().flat_map(|one| &one.fences);
-    let mut fds: Vec<_> = std::iter::once(wake)
-        .chain(fences)
-        .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
+    let mut fds: Vec<_> = std::iter::once(wake.as_fd())
+        .chain(fences.map(AsFd::as_fd))
+        .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
         .collect();
     if hanging.is_empty() {
         return;
     }
-    let timeout = Timespec::try_from(left).ok();
-    if poll(&mut fds, timeout.as_ref()).is_err() {
+    if ppoll(&mut fds, Some(TimeSpec::from(left)), None).is_err() {
         // Interrupted, or more descriptors than may be polled: look again, but not at once.
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -214,7 +216,7 @@ mod tests {
 
     /// A fence and what signals it with a byte, or puts it in error when dropped.
     fn fence() -> (OwnedFd, PipeWriter) {
-        let (fence, signal) = std::io::pipe().unwrap();
+        let (fence, signal) = io::pipe().unwrap();
         (fence.into(), signal)
     }
 

@@ -21,7 +21,7 @@
 //! println!("{} {}", device.name(), device.version_string()?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod activation;
 mod client;
@@ -35,6 +35,7 @@ mod process;
 mod server;
 mod socket;
 mod spawn;
+mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod wire;

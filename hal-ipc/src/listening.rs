@@ -2,15 +2,19 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{AtFlags, OFlag, renameat};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, proc_path};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::directory::{connect_to, socket_path};
 use crate::socket::is_answered;
@@ -43,20 +47,21 @@ impl Listening {
     pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
         let path = socket_path(dir, name)?;
         let dir = Arc::new(own_directory(dir)?);
-        let socket = OsString::from(path.file_name().unwrap_or_default());
-        let lock = own(&dir, &format!(".{name}.lock").into(), &socket)?;
+        let name_of_socket = OsString::from(path.file_name().unwrap_or_default());
+        let lock = own(&dir, &format!(".{name}.lock").into(), &name_of_socket)?;
         // A name of our own first, then renamed: the file has its mode before anybody can find it,
         // and replacing a dead socket is one step.
         let passing = format!(".{name}.{}", std::process::id());
-        let _ = rustix::fs::unlinkat(&dir, &passing, AtFlags::empty());
-        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-        let listener = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-        let address = SocketAddrUnix::new(proc_path(dir.as_fd()).join(&passing))?;
-        rustix::net::bind(&listener, &address)?;
-        rustix::fs::chmodat(&dir, &passing, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-        rustix::net::listen(&listener, BACKLOG)?;
-        rustix::fs::renameat(&dir, &passing, &dir, &socket)?;
-        let file = SocketFile { inode: inode(&dir, &socket)?, dir, name: socket };
+        let _ = unlinkat(&dir, passing.as_str(), UnlinkatFlags::NoRemoveDir);
+        let (family, kind) = (AddressFamily::Unix, SockType::Stream);
+        let listener = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
+        let address = UnixAddr::new(&proc_path(dir.as_fd()).join(&passing))?;
+        bind(listener.as_raw_fd(), &address)?;
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        fchmodat(&dir, passing.as_str(), mode, FchmodatFlags::FollowSymlink)?;
+        listen(&listener, Backlog::new(BACKLOG)?)?;
+        renameat(&dir, passing.as_str(), &dir, name_of_socket.as_os_str())?;
+        let file = SocketFile { inode: inode(&dir, &name_of_socket)?, dir, name: name_of_socket };
         Ok(Self { listener: listener.into(), path, _file: Some(file), _lock: Some(lock) })
     }
 
@@ -91,7 +96,7 @@ struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if inode(&self.dir, &self.name).is_ok_and(|found| found == self.inode) {
-            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+            let _ = unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
 }
@@ -108,8 +113,8 @@ struct NameLock {
 impl NameLock {
     /// `None` while somebody else has it.
     fn take(dir: &Arc<TrustedDir>, name: &OsString) -> io::Result<Option<Self>> {
-        let file = dir.file(name, OFlags::RDWR | OFlags::CREATE)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let file = dir.file(name, OFlag::O_RDWR | OFlag::O_CREAT)?;
+        if file.try_lock().is_err() {
             return Ok(None);
         }
         let lock = Self { file, dir: Arc::clone(dir), name: name.clone() };
@@ -119,7 +124,7 @@ impl NameLock {
 
     /// Returns whether the file of that name is the one that is locked.
     fn is_there(&self) -> bool {
-        let ours = rustix::fs::fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
+        let ours = fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
         matches!((inode(&self.dir, &self.name), ours), (Ok(found), Ok(ours)) if found == ours)
     }
 }
@@ -127,21 +132,21 @@ impl NameLock {
 impl Drop for NameLock {
     fn drop(&mut self) {
         if self.is_there() {
-            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+            let _ = unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
 }
 
 /// Device and number of what is there by a name.
 fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<(u64, u64)> {
-    let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let found = fstatat(dir, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev, found.st_ino))
 }
 
 /// Opens the directory, which is made with mode 0700 if need be and must be this user's own.
 fn own_directory(dir: &Path) -> io::Result<TrustedDir> {
     let dir = TrustedDir::create(dir, Owners::own())?;
-    let (owner, uid) = (dir.owner(), rustix::process::geteuid().as_raw());
+    let (owner, uid) = (dir.owner(), geteuid().as_raw());
     if owner == uid {
         return Ok(dir);
     }

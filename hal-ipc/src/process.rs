@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use nix::sys::resource::{RLIM_INFINITY, Resource as Rlimit, getrlimit, setrlimit};
 use nnburst_hal::memory::max_guarded_mappings;
 use nnburst_hal::process::keep_little_freed_memory;
 use nnburst_hal::{Amounts, Budget, Resource};
-use rustix::process::{Resource as Rlimit, getrlimit, setrlimit};
 
 use crate::wire::MAX_DESCRIPTORS;
 
@@ -65,8 +65,8 @@ impl ProcessLimits {
     /// | memory        | `MemAvailable`, `memory.max`; `RLIMIT_AS`, `RLIMIT_DATA` | 3/4; 1/2 |
     /// | address space | `RLIMIT_AS`, or else 64 TiB                              | a quarter |
     pub fn of_machine() -> Self {
-        let space = left_of_rlimit(Rlimit::As, "VmSize:");
-        let data = left_of_rlimit(Rlimit::Data, "VmData:");
+        let space = left_of_rlimit(Rlimit::RLIMIT_AS, "VmSize:");
+        let data = left_of_rlimit(Rlimit::RLIMIT_DATA, "VmData:");
         let cgroups = cgroups();
         let least = |bounds: &[Option<u64>]| bounds.iter().flatten().copied().min();
         let of_cgroups = |most: &str, now: &str| {
@@ -87,12 +87,12 @@ impl ProcessLimits {
         ]);
         let threads = least(&[
             number(Path::new("/proc/sys/kernel/threads-max")),
-            getrlimit(Rlimit::Nproc).current,
+            rlimit(Rlimit::RLIMIT_NPROC),
             of_cgroups("pids.max", "pids.current"),
         ]);
         let threads =
             least(&[threads.map(|count| count / 2), space.map(|bytes| bytes / 8 / THREAD_SPACE)]);
-        let descriptors = getrlimit(Rlimit::Nofile).current.unwrap_or(u64::MAX);
+        let descriptors = rlimit(Rlimit::RLIMIT_NOFILE).unwrap_or(u64::MAX);
         let left = descriptors.saturating_sub(entries("/proc/self/fd"));
         let most = number(Path::new("/proc/sys/vm/max_map_count")).unwrap_or(MAX_MAP_COUNT);
         let maps = fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
@@ -140,10 +140,9 @@ fn descriptors_for_clients(left: u64) -> u64 {
 /// Raises the number of files that this process may have open as far as it may: for programs that
 /// serve, before their first client. (What waits with `select` can't do with as many.)
 pub fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Rlimit::Nofile);
-    limit.current = limit.maximum;
+    let Ok((_, most)) = getrlimit(Rlimit::RLIMIT_NOFILE) else { return };
     // Refused, it stays as it is, and clients share that.
-    let _ = setrlimit(Rlimit::Nofile, limit);
+    let _ = setrlimit(Rlimit::RLIMIT_NOFILE, most, most);
 }
 
 /// The budgets of this process.
@@ -186,10 +185,16 @@ pub(crate) fn by_user(
     budget
 }
 
+/// Returns a limit of this process; `None` where there is none.
+fn rlimit(limit: Rlimit) -> Option<u64> {
+    let (current, _) = getrlimit(limit).ok()?;
+    (current != RLIM_INFINITY).then_some(current)
+}
+
 /// Returns the rest of a limit in bytes; `None` where there is none.
 fn left_of_rlimit(limit: Rlimit, used: &str) -> Option<u64> {
     let used = field("/proc/self/status", used).unwrap_or(0).saturating_mul(1024);
-    Some(getrlimit(limit).current?.saturating_sub(used))
+    Some(rlimit(limit)?.saturating_sub(used))
 }
 
 /// The number behind a name in a file of the system.

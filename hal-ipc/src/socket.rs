@@ -1,22 +1,22 @@
 //! Frames on a connected Unix stream socket, file descriptors included.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::sys::{self, Received};
+use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, Shutdown, recv, sendmsg, setsockopt, shutdown, sockopt,
+};
+use nix::sys::time::{TimeSpec, TimeVal};
 use nnburst_hal::process;
 use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource, TimePoint};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown,
-};
-
-use crate::wire::{self, GREETING_BYTES, HEADER_BYTES, Header, Kind, MAX_DESCRIPTORS, WireError};
 
 /// The time that a peer may take to read what we send, or to greet, before it counts as
 /// disconnected.
@@ -42,7 +42,7 @@ static ARRIVAL: Mutex<()> = Mutex::new(());
 pub(crate) enum SocketError {
     #[error("the peer hung up")]
     HungUp,
-    #[error("{call}: {errno}")]
+    #[error("{call}: {}", io::Error::from(*errno))]
     System { call: &'static str, errno: Errno },
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -90,9 +90,10 @@ impl Socket {
     ) -> Result<Self, SocketError> {
         let fd = fd.into();
         // A socket that came from elsewhere may be set not to block.
-        rustix::io::ioctl_fionbio(&fd, false).map_err(system("ioctl(FIONBIO)"))?;
-        let timeout = Some(PATIENCE);
-        rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, timeout)
+        let flags = fcntl(&fd, FcntlArg::F_GETFL).map_err(system("fcntl(F_GETFL)"))?;
+        let flags = OFlag::from_bits_retain(flags).difference(OFlag::O_NONBLOCK);
+        fcntl(&fd, FcntlArg::F_SETFL(flags)).map_err(system("fcntl(F_SETFL)"))?;
+        setsockopt(&fd, sockopt::SendTimeout, &socket_timeout(PATIENCE))
             .map_err(system("setsockopt(SO_SNDTIMEO)"))?;
         Ok(Self { fd, max_message, has_received_much: Arc::default() })
     }
@@ -109,7 +110,7 @@ impl Socket {
     /// Ends both directions: whoever waits in a read or write of ours or of the peer's wakes up.
     pub(crate) fn shut_down(&self) {
         // The only error is that the peer was faster.
-        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+        let _ = shutdown(self.fd.as_raw_fd(), Shutdown::Both);
     }
 
     pub(crate) fn send_greeting(&self, bytes: &[u8; GREETING_BYTES]) -> Result<(), SocketError> {
@@ -132,26 +133,23 @@ impl Socket {
         while !rest.is_empty() {
             let left = end.map_or(patience, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return Err(SocketError::System { call: "recv", errno: Errno::TIMEDOUT });
+                return Err(SocketError::System { call: "recv", errno: Errno::ETIMEDOUT });
             }
             // Zero would be no limit at all.
-            self.set_receive_timeout(Some(left.max(Duration::from_millis(1))))?;
+            self.set_receive_timeout(left.max(Duration::from_millis(1)))?;
             match self.receive_bytes(rest) {
-                Err(SocketError::System { errno: Errno::AGAIN, .. }) => {}
+                Err(SocketError::System { errno: Errno::EAGAIN, .. }) => {}
                 received => rest = rest.get_mut(received?..).unwrap_or_default(),
             }
         }
-        self.set_receive_timeout(None)?;
+        self.set_receive_timeout(Duration::ZERO)?;
         Ok(bytes)
     }
 
-    fn set_receive_timeout(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
-        rustix::net::sockopt::set_socket_timeout(
-            &self.fd,
-            rustix::net::sockopt::Timeout::Recv,
-            timeout,
-        )
-        .map_err(system("setsockopt(SO_RCVTIMEO)"))
+    /// Zero is no limit.
+    fn set_receive_timeout(&self, timeout: Duration) -> Result<(), SocketError> {
+        setsockopt(&self.fd, sockopt::ReceiveTimeout, &socket_timeout(timeout))
+            .map_err(system("setsockopt(SO_RCVTIMEO)"))
     }
 
     /// Sends one frame; its message is `head` and `tail` together.
@@ -204,31 +202,31 @@ impl Socket {
     ) -> Result<Sent, SocketError> {
         // Who has a deadline waits for room by itself.
         let flags = match deadline {
-            None => SendFlags::NOSIGNAL,
-            Some(_) => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+            None => MsgFlags::MSG_NOSIGNAL,
+            Some(_) => MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
         };
+        if fds.len() > MAX_DESCRIPTORS {
+            return Err(SocketError::System { call: "sendmsg", errno: Errno::EINVAL });
+        }
+        let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&numbers)];
         let mut has_begun = false;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut slices: [IoSlice<'_>; 3] =
             [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
         for (slice, part) in slices.iter_mut().zip(parts) {
             *slice = IoSlice::new(part);
         }
         let mut rest: &mut [IoSlice<'_>] = &mut slices;
-        let mut fds = fds;
+        let mut control = if fds.is_empty() { &[][..] } else { &rights };
         while rest.iter().any(|slice| !slice.is_empty()) {
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-                return Err(SocketError::System { call: "sendmsg", errno: Errno::INVAL });
-            }
-            match rustix::net::sendmsg(&self.fd, rest, &mut control, flags) {
+            match sendmsg::<()>(self.fd.as_raw_fd(), rest, control, flags, None) {
                 Ok(sent) => {
                     has_begun = true;
-                    fds = &[];
+                    control = &[];
                     IoSlice::advance_slices(&mut rest, sent);
                 }
-                Err(Errno::INTR) => {}
-                Err(errno @ Errno::AGAIN) => {
+                Err(Errno::EINTR) => {}
+                Err(errno @ Errno::EAGAIN) => {
                     let system = SocketError::System { call: "sendmsg", errno };
                     let deadline = deadline.ok_or(system)?;
                     if self.has_room_by(deadline)? {
@@ -241,12 +239,12 @@ impl Socket {
                         rest.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
                     let mut bytes = Vec::new();
                     let no_memory =
-                        |_| SocketError::System { call: "sendmsg", errno: Errno::NOMEM };
+                        |_| SocketError::System { call: "sendmsg", errno: Errno::ENOMEM };
                     bytes.try_reserve_exact(left).map_err(no_memory)?;
                     rest.iter().for_each(|part| bytes.extend_from_slice(part));
                     return Ok(Sent::InPart(bytes));
                 }
-                Err(Errno::PIPE | Errno::CONNRESET) => return Err(SocketError::HungUp),
+                Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(SocketError::HungUp),
                 Err(errno) => return Err(SocketError::System { call: "sendmsg", errno }),
             }
         }
@@ -255,10 +253,9 @@ impl Socket {
 
     /// Waits until something can be sent; `false` where that is not before the deadline.
     fn has_room_by(&self, deadline: TimePoint) -> Result<bool, SocketError> {
-        let left = Timespec::try_from(deadline.remaining()).ok();
-        match poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], left.as_ref()) {
+        match poll_for(&self.fd, PollFlags::POLLOUT, Some(deadline.remaining())) {
             Ok(ready) => Ok(ready > 0),
-            Err(Errno::INTR) => Ok(true),
+            Err(Errno::EINTR) => Ok(true),
             Err(errno) => Err(SocketError::System { call: "poll", errno }),
         }
     }
@@ -310,15 +307,15 @@ impl Socket {
                 None => {}
             }
             if fds.count.is_some_and(|count| count > MAX_DESCRIPTORS) {
-                return Err(SocketError::System { call: "recvmsg", errno: Errno::MFILE });
+                return Err(SocketError::System { call: "recvmsg", errno: Errno::EMFILE });
             }
         }
         Ok(())
     }
 
     fn wait_for_bytes(&self) -> Result<(), SocketError> {
-        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+        match poll_for(&self.fd, PollFlags::POLLIN, None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(SocketError::System { call: "poll", errno }),
         }
     }
@@ -331,30 +328,20 @@ impl Socket {
         budget: &Arc<Budget>,
         fds: &mut Fds,
     ) -> Result<Option<usize>, SocketError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
         let _arrival = ARRIVAL.lock().unwrap_or_else(PoisonError::into_inner);
-        let received = rustix::net::recvmsg(
-            &self.fd,
-            &mut [IoSliceMut::new(bytes)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-        );
-        let message = match received {
-            Ok(message) => message,
-            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
-            Err(Errno::CONNRESET) => return Err(SocketError::HungUp),
+        let Received { bytes, fds: came, is_cut_short } = match sys::receive(self.as_fd(), bytes) {
+            Ok(received) => received,
+            Err(Errno::EINTR | Errno::EAGAIN) => return Ok(None),
+            Err(Errno::ECONNRESET) => return Err(SocketError::HungUp),
             Err(errno) => return Err(SocketError::System { call: "recvmsg", errno }),
         };
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(came) = message {
-                fds.take(came.collect(), budget);
-            }
+        if !came.is_empty() {
+            fds.take(came, budget);
         }
-        if message.flags.contains(ReturnFlags::CTRUNC) {
+        if is_cut_short {
             fds.lose();
         }
-        Ok(Some(message.bytes))
+        Ok(Some(bytes))
     }
 
     /// Memory grows with what has arrived, so that a header alone makes nobody allocate, and is
@@ -400,10 +387,10 @@ impl Socket {
     /// Receives at least one byte.
     fn receive_bytes(&self, bytes: &mut [u8]) -> Result<usize, SocketError> {
         loop {
-            match rustix::net::recv(&self.fd, &mut *bytes, RecvFlags::empty()) {
-                Ok((0, _)) | Err(Errno::CONNRESET) => return Err(SocketError::HungUp),
-                Ok((received, _)) => return Ok(received),
-                Err(Errno::INTR) => {}
+            match recv(self.fd.as_raw_fd(), bytes, MsgFlags::empty()) {
+                Ok(0) | Err(Errno::ECONNRESET) => return Err(SocketError::HungUp),
+                Ok(received) => return Ok(received),
+                Err(Errno::EINTR) => {}
                 Err(errno) => return Err(SocketError::System { call: "recv", errno }),
             }
         }
@@ -411,10 +398,22 @@ impl Socket {
 
     /// Returns whether anything arrives, or the peer disconnects, within `patience`.
     pub(crate) fn is_readable_within(&self, patience: Duration) -> bool {
-        let timeout = Timespec::try_from(patience).ok();
         // Interrupted: as if something had come.
-        !matches!(poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.as_ref()), Ok(0))
+        !matches!(poll_for(&self.fd, PollFlags::POLLIN, Some(patience)), Ok(0))
     }
+}
+
+/// Waits for an event of a socket, `patience` long or without an end; 0 where it didn't come.
+fn poll_for(fd: &OwnedFd, event: PollFlags, patience: Option<Duration>) -> Result<i32, Errno> {
+    // A duration beyond the kernel's range is as good as none.
+    let patience = patience.filter(|time| i64::try_from(time.as_secs()).is_ok());
+    ppoll(&mut [PollFd::new(fd.as_fd(), event)], patience.map(TimeSpec::from), None)
+}
+
+/// A socket's timeout; zero is none.
+pub(crate) fn socket_timeout(timeout: Duration) -> TimeVal {
+    let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+    TimeVal::new(seconds, timeout.subsec_micros().into())
 }
 
 /// `bite` zeros more, charged if they are not few.
@@ -518,7 +517,7 @@ mod tests {
         });
         let socket = Socket::new(OwnedFd::from(ours), 0).unwrap();
         let error = socket.receive_greeting_within(PATIENCE).unwrap_err();
-        assert!(matches!(error, SocketError::System { errno: Errno::TIMEDOUT, .. }), "{error}");
+        assert!(matches!(error, SocketError::System { errno: Errno::ETIMEDOUT, .. }), "{error}");
         assert!(sent.load(Ordering::Relaxed) < GREETING_BYTES - 1);
         drop(socket);
         sender.join().unwrap();

@@ -2,14 +2,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 use nnburst_hal::process::Origin;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, WaitId, WaitIdOptions, waitid};
 
 use crate::client::{ConnectError, RemoteDevice};
+use crate::sys::duplicate;
 
 /// A driver's process and the device it serves; killed and reaped when dropped, but not by a forked
 /// child of this process.
@@ -33,18 +35,12 @@ impl Spawned {
     /// The command can't be started, or doesn't serve.
     pub fn start(command: &mut Command) -> Result<Self, ConnectError> {
         let failed = |error: io::Error| ConnectError::Unusable { why: error.to_string() };
-        let (ours, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(|errno| failed(errno.into()))?;
-        let mut child = command.stdin(Stdio::from(theirs)).spawn().map_err(failed)?;
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut child = command.stdin(OwnedFd::from(theirs)).spawn().map_err(failed)?;
         // The command keeps its copy of the child's end; the child's death shows only once it is
         // gone.
         command.stdin(Stdio::null());
-        match RemoteDevice::from_socket(ours) {
+        match RemoteDevice::from_socket(ours.into()) {
             Ok(device) => Ok(Self { child, device, origin: Origin::here() }),
             Err(error) => {
                 end(&mut child);
@@ -70,12 +66,14 @@ impl Spawned {
         if !self.origin.is_here() {
             return None;
         }
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)?;
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(pid), options).ok().flatten()?;
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).ok()?);
+        let options = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         // As `wait` would encode them.
-        let by_signal = status.terminating_signal();
-        by_signal.or_else(|| Some((status.exit_status()? & 0xff) << 8)).map(ExitStatus::from_raw)
+        match waitid(Id::Pid(pid), options).ok()? {
+            WaitStatus::Exited(_, code) => Some(ExitStatus::from_raw((code & 0xff) << 8)),
+            WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::from_raw(signal as i32)),
+            _ => None,
+        }
     }
 }
 
@@ -105,6 +103,5 @@ pub fn inherited(number: u32) -> io::Result<OwnedFd> {
         return stdin.as_fd().try_clone_to_owned();
     }
     let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let this = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-    Ok(rustix::process::pidfd_getfd(&this, number, PidfdGetfdFlags::empty())?)
+    Ok(duplicate(number)?)
 }

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Limits, RemoteDevice, Serving};
 
@@ -135,13 +137,12 @@ fn executions_of_every_kind_give_the_same_bytes() {
     check("asynchronous", words.recv_timeout(HUNG).unwrap().unwrap());
     assert!(words.recv_timeout(HUNG).is_err(), "one word");
 
-    let fence = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    rustix::io::write(&fence, &1u64.to_ne_bytes()).unwrap();
+    let fence = EventFd::from_value_and_flags(1, EfdFlags::EFD_CLOEXEC).unwrap().into();
     let duration = Some(Duration::from_nanos(1_000_000_005));
     let fenced = model.execute_fenced(request, vec![fence], options, duration).unwrap();
     let signal = fenced.sync_fence.unwrap();
-    let mut poll = [rustix::event::PollFd::new(&signal, rustix::event::PollFlags::IN)];
-    assert_eq!(rustix::event::poll(&mut poll, None).unwrap(), 1);
+    let mut fds = [PollFd::new(signal.as_fd(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, PollTimeout::NONE).unwrap(), 1);
     assert_eq!(content(&output), [2, 3, 4]);
     let info = fenced.callback.execution_info().unwrap();
     assert_eq!(info.launched, Timing { time_on_device: 1, time_in_driver: 2 });
@@ -285,9 +286,9 @@ fn a_stopped_service_fails_what_waits_and_can_be_found_again() {
     drop(rig.serving.take());
     let error = rig.device.status().unwrap_err();
     assert_eq!(error.status, ErrorStatus::DeviceUnavailable, "{error}");
-    let flags = rustix::event::PollFlags::RDHUP;
-    let mut poll = [rustix::event::PollFd::new(&watch, flags)];
-    assert_eq!(rustix::event::poll(&mut poll, None).unwrap(), 1, "the watched socket hung up");
+    let flags = PollFlags::from_bits_retain(libc::POLLRDHUP);
+    let mut fds = [PollFd::new(watch.as_fd(), flags)];
+    assert_eq!(poll(&mut fds, PollTimeout::NONE).unwrap(), 1, "the watched socket hung up");
     let (callback, words) = tell();
     let (input, output) = (memory(&[1]), memory(&[0]));
     let request = request(&input, &output);

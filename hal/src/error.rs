@@ -41,9 +41,8 @@ impl HalError {
     /// where it is out of descriptors, memory or threads, of which others may give some back, else
     /// [`ErrorStatus::GeneralFailure`].
     pub fn status_of_errno(errno: i32) -> ErrorStatus {
-        use rustix::io::Errno;
-        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
-        match exhausted.iter().any(|it| it.raw_os_error() == errno) {
+        use nix::errno::Errno::{EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOMEM};
+        match [EMFILE, ENFILE, ENOMEM, ENOBUFS, EAGAIN].iter().any(|it| *it as i32 == errno) {
             true => ErrorStatus::ResourceExhaustedTransient,
             false => ErrorStatus::GeneralFailure,
         }

@@ -5,13 +5,16 @@
 //! when the execution is over, and the pipe closed without one when it failed, or when the driver
 //! died over it.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::unistd::{pipe2, write};
 
 use crate::error::{HalError, Result};
 use crate::traits::{FencedExecution, FencedExecutionCallback, FencedTiming};
@@ -24,20 +27,23 @@ use crate::types::{ErrorStatus, TimePoint};
 /// for.
 pub fn wait_for_fence(fence: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<bool> {
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut fds = [PollFd::from_borrowed_fd(fence, PollFlags::IN)];
+    let mut fds = [PollFd::new(fence, PollFlags::POLLIN)];
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         // A duration beyond the kernel's range is as good as none.
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, left.as_ref()) {
+        let left = left.filter(|left| i64::try_from(left.as_secs()).is_ok()).map(TimeSpec::from);
+        match ppoll(&mut fds, left, None) {
             Ok(0) => return Ok(false),
             Ok(_) => break,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(HalError::failure(format!("poll on a fence: {errno}"))),
+            Err(Errno::EINTR) => {}
+            Err(errno) => {
+                let error = io::Error::from(errno);
+                return Err(HalError::failure(format!("poll on a fence: {error}")));
+            }
         }
     }
     let [fd] = &fds;
-    if fd.revents().contains(PollFlags::IN) {
+    if fd.revents().is_some_and(|seen| seen.contains(PollFlags::POLLIN)) {
         Ok(true)
     } else {
         Err(HalError::invalid("a fence is in error"))
@@ -109,8 +115,9 @@ impl FenceSignal {
     /// # Errors
     /// `RESOURCE_EXHAUSTED_TRANSIENT` where no pipe can be had.
     pub fn new() -> Result<(OwnedFd, Self)> {
-        let (fence, signal) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| {
-            HalError::new(ErrorStatus::ResourceExhaustedTransient, format!("pipe2: {errno}"))
+        let (fence, signal) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| {
+            let error = io::Error::from(errno);
+            HalError::new(ErrorStatus::ResourceExhaustedTransient, format!("pipe2: {error}"))
         })?;
         Ok((fence, Self(signal)))
     }
@@ -119,14 +126,15 @@ impl FenceSignal {
     pub fn signal(self) {
         // Where nobody holds the fence any more, a byte would be answered with SIGPIPE, which ends
         // programs that don't ignore it.
-        let mut ends = [PollFd::new(&self.0, PollFlags::OUT)];
-        let polled = poll(&mut ends, Some(&Timespec::default()));
+        let mut ends = [PollFd::new(self.0.as_fd(), PollFlags::POLLOUT)];
+        let polled = poll(&mut ends, PollTimeout::ZERO);
         let [end] = &ends;
-        if polled.is_ok() && end.revents().contains(PollFlags::ERR) {
+        let seen = end.revents().unwrap_or(PollFlags::empty());
+        if polled.is_ok() && seen.contains(PollFlags::POLLERR) {
             return;
         }
         // A pipe of our own has room for one byte.
-        let _ = rustix::io::write(&self.0, &[1]);
+        let _ = write(&self.0, &[1]);
     }
 }
 

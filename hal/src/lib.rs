@@ -56,6 +56,7 @@ pub mod memory;
 pub mod process;
 mod settings;
 mod signatures;
+mod sys;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tflite_extension;

@@ -6,9 +6,11 @@
 //! send anything, and dropping it does nothing that the parent could notice. What is made anew in
 //! the child works.
 
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
 
+#[cfg(not(loom))]
+pub use nnburst_fmq::process::open_pidfd;
 pub use nnburst_fmq::process::{
     PerProcess, begin_long_work, end_long_work, id, long_work, spawn, without_signals,
 };
@@ -22,8 +24,8 @@ use crate::error::{HalError, Result};
 /// # Errors
 /// `EFBIG`.
 pub fn check_file_size(size: u64) -> std::result::Result<(), Errno> {
-    match getrlimit(Resource::Fsize).current {
-        Some(limit) if size > limit => Err(Errno::FBIG),
+    match getrlimit(Resource::RLIMIT_FSIZE) {
+        Ok((limit, _)) if size > limit => Err(Errno::EFBIG),
         _ => Ok(()),
     }
 }

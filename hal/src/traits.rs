@@ -458,7 +458,7 @@ impl From<crate::memory::MemoryError> for HalError {
         let status = match error {
             MemoryError::Exhausted(error) => return error.into(),
             MemoryError::TooManyGuards { .. } => ErrorStatus::ResourceExhaustedTransient,
-            MemoryError::System { errno, .. } => Self::status_of_errno(errno.raw_os_error()),
+            MemoryError::System { errno, .. } => Self::status_of_errno(errno as i32),
             _ => ErrorStatus::GeneralFailure,
         };
         Self::new(status, error.to_string())

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! `docs/mlts.md` says what is measured, and how to read the report.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 /// The examples of the manual are compiled.
 #[cfg(doctest)]
@@ -38,6 +38,7 @@ mod protocol;
 mod report;
 mod run;
 mod suite;
+mod sys;
 mod target;
 mod worker;
 

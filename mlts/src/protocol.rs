@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use nnburst::hal::TimePoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -148,8 +149,5 @@ pub(crate) enum WorkerEvent {
 
 /// The monotonic clock in nanoseconds: the same in all processes of the machine.
 pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+    TimePoint::now().nanoseconds
 }

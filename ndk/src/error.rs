@@ -6,6 +6,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use nix::errno::Errno;
 pub(crate) use nnburst::ResultCode as Code;
 use nnburst::RuntimeError;
 use nnburst::hal::{HalError, MemoryError, TimePoint, bound};
@@ -148,14 +149,12 @@ fn say(error: &Error) {
 }
 
 /// As [`call`], for functions that answer a number of the system, negated, where they fail.
-pub(crate) fn number(
-    body: impl FnOnce() -> std::result::Result<c_int, rustix::io::Errno>,
-) -> c_int {
-    let failed = || Err(rustix::io::Errno::IO);
+pub(crate) fn number(body: impl FnOnce() -> std::result::Result<c_int, Errno>) -> c_int {
+    let failed = || Err(Errno::EIO);
     let caught = || catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| failed());
-    match with_room(caught).unwrap_or(Err(rustix::io::Errno::NOMEM)) {
+    match with_room(caught).unwrap_or(Err(Errno::ENOMEM)) {
         Ok(number) => number,
-        Err(errno) => -errno.raw_os_error(),
+        Err(errno) => -(errno as c_int),
     }
 }
 

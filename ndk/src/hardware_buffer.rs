@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use nix::errno::Errno;
 use nnburst::hal::{self, Access, Mapping, wait_for_fence};
-use rustix::io::Errno;
 
 use crate::c::{HardwareBufferDesc as Desc, Out, duplicate};
 use crate::error::{number, quietly};
@@ -47,7 +47,7 @@ impl HardwareBuffer {
     }
 
     fn new(mut desc: Desc, fd: Option<OwnedFd>) -> Result<Self> {
-        let size = size(&desc).ok_or(Errno::INVAL)?;
+        let size = size(&desc).ok_or(Errno::EINVAL)?;
         desc.stride = desc.width;
         let fd = match fd {
             Some(fd) => fd,
@@ -58,10 +58,10 @@ impl HardwareBuffer {
                         .try_clone_to_owned()
                         .map_err(|_| hal::MemoryError::TooLarge { size })
                 })
-                .map_err(|_| Errno::NOMEM)?,
+                .map_err(|_| Errno::ENOMEM)?,
         };
-        let for_drivers = fd.try_clone().map_err(|_| Errno::MFILE)?;
-        let bytes = hal::Memory::from_fd(fd, 0, size, true).map_err(|_| Errno::INVAL)?;
+        let for_drivers = fd.try_clone().map_err(|_| Errno::EMFILE)?;
+        let bytes = hal::Memory::from_fd(fd, 0, size, true).map_err(|_| Errno::EINVAL)?;
         let memory = if desc.format == BLOB {
             hal::Memory::from_handle("hardware_buffer_blob", vec![for_drivers], Vec::new(), size)
         } else {
@@ -71,7 +71,7 @@ impl HardwareBuffer {
             let ints = shape.map(u32::cast_signed).into_iter().chain([low, high]).collect();
             hal::Memory::from_handle("hardware_buffer", vec![for_drivers], ints, 0)
         };
-        let memory = memory.map_err(|_| Errno::INVAL)?;
+        let memory = memory.map_err(|_| Errno::EINVAL)?;
         let bytes = Arc::new(Shared { desc, memory, bytes, mapping: OnceLock::new() });
         Ok(Self { bytes, references: 1 })
     }
@@ -94,7 +94,7 @@ fn with<R>(
     buffer: Handle<HardwareBuffer>,
     work: impl FnOnce(&mut HardwareBuffer) -> Result<R>,
 ) -> Result<R> {
-    buffer.with(|buffer| Ok(work(buffer))).map_err(|_| Errno::INVAL)?
+    buffer.with(|buffer| Ok(work(buffer))).map_err(|_| Errno::EINVAL)?
 }
 
 pub(crate) extern "C" fn allocate(
@@ -102,7 +102,7 @@ pub(crate) extern "C" fn allocate(
     out: Out<'_, Handle<HardwareBuffer>>,
 ) -> c_int {
     number(|| {
-        let (Some(desc), Some(out)) = (desc, out) else { return Err(Errno::INVAL) };
+        let (Some(desc), Some(out)) = (desc, out) else { return Err(Errno::EINVAL) };
         out.write(hand_out(HardwareBuffer::new(*desc, None)?)?);
         Ok(0)
     })
@@ -114,21 +114,21 @@ pub(crate) extern "C" fn from_fd(
     out: Out<'_, Handle<HardwareBuffer>>,
 ) -> c_int {
     number(|| {
-        let (Some(desc), Some(out)) = (desc, out) else { return Err(Errno::INVAL) };
-        let fd = duplicate(fd).map_err(|_| Errno::BADF)?;
+        let (Some(desc), Some(out)) = (desc, out) else { return Err(Errno::EINVAL) };
+        let fd = duplicate(fd).map_err(|_| Errno::EBADF)?;
         out.write(hand_out(HardwareBuffer::new(*desc, Some(fd))?)?);
         Ok(0)
     })
 }
 
 fn hand_out(buffer: HardwareBuffer) -> Result<Handle<HardwareBuffer>> {
-    Handle::new(buffer).map_err(|_| Errno::NOMEM)
+    Handle::new(buffer).map_err(|_| Errno::ENOMEM)
 }
 
 pub(crate) extern "C" fn get_fd(buffer: Handle<HardwareBuffer>) -> c_int {
     number(|| {
         let fd = with(buffer, |buffer| {
-            buffer.bytes.bytes.fd().try_clone_to_owned().map_err(|_| Errno::MFILE)
+            buffer.bytes.bytes.fd().try_clone_to_owned().map_err(|_| Errno::EMFILE)
         })?;
         Ok(fd.into_raw_fd())
     })
@@ -179,16 +179,16 @@ pub(crate) extern "C" fn lock(
 ) -> c_int {
     number(|| {
         let fence =
-            if fence >= 0 { Some(crate::c::adopt(fence).ok_or(Errno::BADF)?) } else { None };
-        let out = out.ok_or(Errno::INVAL)?;
+            if fence >= 0 { Some(crate::c::adopt(fence).ok_or(Errno::EBADF)?) } else { None };
+        let out = out.ok_or(Errno::EINVAL)?;
         let bytes = with(buffer, |buffer| Ok(Arc::clone(&buffer.bytes)))?;
         if let Some(fence) = fence {
-            wait_for_fence(fence.as_fd(), None).map_err(|_| Errno::INVAL)?;
+            wait_for_fence(fence.as_fd(), None).map_err(|_| Errno::EINVAL)?;
         }
         // The mapping stays for the life of the buffer, so that the address does too.
         let mapping = bytes.mapping.get_or_init(|| bytes.bytes.map(Access::ReadWrite).ok());
         let view = mapping.as_ref().and_then(|mapping| mapping.view_mut(0..mapping.len()));
-        out.write(view.ok_or(Errno::NOMEM)?.as_mut_ptr().cast());
+        out.write(view.ok_or(Errno::ENOMEM)?.as_mut_ptr().cast());
         Ok(0)
     })
 }

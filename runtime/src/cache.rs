@@ -4,9 +4,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::fstatat;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir};
 use nnburst_hal::{CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, Priority};
-use rustix::fs::{AtFlags, OFlags, statat, unlinkat};
 use sha2::{Digest, Sha256};
 
 pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
@@ -96,7 +98,8 @@ impl Files {
             (0..count).map(move |index| format!("{}{kind}{index}", self.stem))
         });
         let is_empty = |name: &String| {
-            statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|file| file.st_size == 0)
+            fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
+                .is_ok_and(|file| file.st_size == 0)
         };
         let empty: Vec<_> = names.filter(is_empty).collect();
         if empty.is_empty() {
@@ -109,7 +112,7 @@ impl Files {
         );
         for name in empty {
             // Whoever was faster removed it.
-            let _ = unlinkat(&dir, &name, AtFlags::empty());
+            let _ = unlinkat(&dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
 
@@ -121,10 +124,10 @@ impl Files {
     /// The directory or a file in it isn't there, or other users could have written it.
     fn handles(&self, create: bool) -> Result<CacheHandles, TrustError> {
         let dir = TrustedDir::open(&self.dir, Owners::own())?;
-        let create = if create { OFlags::CREATE } else { OFlags::empty() };
+        let create = if create { OFlag::O_CREAT } else { OFlag::empty() };
         let file = |kind: char, index: u32| {
             let name = format!("{}{kind}{index}", self.stem);
-            Ok(dir.file(OsStr::new(&name), OFlags::RDWR | create)?.into())
+            Ok(dir.file(OsStr::new(&name), OFlag::O_RDWR | create)?.into())
         };
         let list = |kind, count: u32| -> Result<Vec<_>, TrustError> {
             (0..count).map(|index| file(kind, index)).collect()

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nnburst_driver::Sandbox;
 use nnburst_executor::Isa;
 use nnburst_hal::process;
 use nnburst_hal::trusted::TrustedDir;
 use nnburst_hal::{Memory, RealTimeProfile};
 use nnburst_hal_ipc::{service_dir, service_owners, services};
-use rustix::process::{Resource, getrlimit};
 
 use crate::burst::FIFO_PRIORITY;
 use crate::extensions::extensions_are_allowed;
@@ -102,7 +102,7 @@ fn processors() -> Check {
 const ENOUGH_LOCKED: u64 = 256 << 20;
 
 fn locked_memory() -> Check {
-    let limit = getrlimit(Resource::Memlock).current;
+    let limit = limit_of(Resource::RLIMIT_MEMLOCK);
     // The limit doesn't hold for who has this capability, as root mostly has.
     let may = has_capability(CAP_IPC_LOCK);
     advised(
@@ -119,6 +119,12 @@ fn locked_memory() -> Check {
 
 /// The kernel's number of the capability to lock memory.
 const CAP_IPC_LOCK: u32 = 14;
+
+/// Returns a limit of this process; `None` where there is none.
+fn limit_of(resource: Resource) -> Option<u64> {
+    let (current, _) = getrlimit(resource).ok()?;
+    (current != RLIM_INFINITY).then_some(current)
+}
 
 fn has_capability(number: u32) -> bool {
     let status = read("/proc/self/status").unwrap_or_default();
@@ -219,7 +225,7 @@ fn sealed_memory() -> Check {
 const ENOUGH_DESCRIPTORS: u64 = 1024;
 
 fn descriptors() -> Check {
-    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit_of(Resource::RLIMIT_NOFILE);
     advised(
         "descriptors",
         limit.is_none_or(|limit| limit >= ENOUGH_DESCRIPTORS),

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::sync::Once;
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nnburst_hal::{VlogMask, VlogTag, setting};
 
 /// Begins to write events and spans as the settings ask, once in a process; without these settings
@@ -25,7 +26,7 @@ pub fn start_logging(process: &str) -> Result<(), LoggingError> {
         let vlog = vlog.to_string_lossy();
         let (mask, unknown) = VlogMask::parse(&vlog);
         // Where standard error is closed its number goes to whatever is opened next.
-        let has_stderr = rustix::io::fcntl_getfd(rustix::stdio::stderr()).is_ok();
+        let has_stderr = fcntl(io::stderr(), FcntlArg::F_GETFD).is_ok();
         // A library has nobody but the log to report a wrong tag to.
         let of_mistake = || (!unknown.is_empty()).then(|| "warn".to_owned());
         let filter = named.or_else(|| filter_of_tags(mask)).or_else(of_mistake);

@@ -11,21 +11,21 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::environment;
-use nnburst_hal::process::{self, PerProcess};
+use nnburst_hal::process::{self, PerProcess, open_pidfd};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, trusted_program};
 use nnburst_hal_ipc::{is_served, services, socket_path};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Result, RuntimeError};
 
@@ -96,7 +96,7 @@ fn file_of(
 ) -> std::result::Result<Option<String>, TrustError> {
     for Configured { dir, owners } in configured {
         let file = TrustedDir::open(dir, *owners)
-            .and_then(|dir| dir.file(OsStr::new(&format!("{name}{SUFFIX}")), OFlags::RDONLY));
+            .and_then(|dir| dir.file(OsStr::new(&format!("{name}{SUFFIX}")), OFlag::O_RDONLY));
         let mut file = match file {
             Err(error) if error.is_absent() => continue,
             file => file?,
@@ -162,27 +162,27 @@ fn start_configured(dir: &Path, name: &str, configured: &[Configured]) -> Result
 }
 
 /// The event that ends the threads which wait for started drivers to end.
-static STOP: PerProcess<Option<Arc<OwnedFd>>> = PerProcess::new();
+static STOP: PerProcess<Option<Arc<EventFd>>> = PerProcess::new();
 
 /// Reaps a driver whenever it ends, which is not ours to decide. Where no thread or descriptor is
 /// to be had, it stays behind as a zombie until this process ends.
 fn reap(mut child: Child) {
-    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-    let (Ok(ended), Some(stop)) = (pidfd_open(pid, PidfdFlags::empty()), stop()) else { return };
+    let (Ok(ended), Some(stop)) = (open_pidfd(child.id()), stop()) else { return };
     let wait = move || {
-        let mut watched = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&*stop, PollFlags::IN)];
-        while poll(&mut watched, None) == Err(Errno::INTR) {}
-        if !watched[0].revents().is_empty() {
+        let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut watched = [watch(ended.as_fd()), watch(stop.as_fd())];
+        while poll(&mut watched, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        if watched[0].any().unwrap_or(false) {
             let _ = child.wait();
         }
     };
     let _ = process::spawn("nnburst-reaper", wait);
 }
 
-fn stop() -> Option<Arc<OwnedFd>> {
+fn stop() -> Option<Arc<EventFd>> {
     let mut stop = STOP.get().lock().unwrap_or_else(PoisonError::into_inner);
     if stop.is_none() {
-        *stop = eventfd(0, EventfdFlags::CLOEXEC).ok().map(Arc::new);
+        *stop = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).ok().map(Arc::new);
     }
     stop.clone()
 }
@@ -191,7 +191,7 @@ fn stop() -> Option<Arc<OwnedFd>> {
 pub(crate) fn stop_reaping() {
     if let Some(stop) = STOP.get().lock().unwrap_or_else(PoisonError::into_inner).take() {
         // It can only fail if the count is at its end, which wakes the threads as well.
-        let _ = rustix::io::write(&*stop, &1u64.to_ne_bytes());
+        let _ = stop.write(1);
     }
 }
 

@@ -70,7 +70,7 @@ impl HalDevice for TestDevice {
     ) -> Result<()> {
         self.note(Asked::Prepare(handles(&cache), cache.token));
         for file in cache.model.iter().chain(&cache.data) {
-            rustix::io::write(file, b"compiled")
+            nix::unistd::write(file, b"compiled")
                 .map_err(|error| HalError::failure(error.to_string()))?;
         }
         *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model.clone());

@@ -14,11 +14,11 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use driver::Driver;
+use nix::poll::{PollFd, PollFlags, poll};
 use nnburst::{
     AsyncBurst, BurstOptions, CallOptions, Compilation, Device, Frame, FrameFuture, Partitioning,
     PrepareOptions, RuntimeError, Wait, builtin,
 };
-use rustix::event::{PollFd, PollFlags, poll};
 use tokio::io::unix::AsyncFd;
 
 /// What this binary does when it is started as a driver.
@@ -179,9 +179,8 @@ fn the_descriptor_serves_loops_without_wakers() {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 break output;
             }
-            let mut ready = [PollFd::new(&burst, PollFlags::IN)];
-            let timeout = Duration::from_secs(60).try_into().unwrap();
-            assert_eq!(poll(&mut ready, Some(&timeout)).unwrap(), 1, "no end within a minute");
+            let mut ready = [PollFd::new(burst.as_fd(), PollFlags::POLLIN)];
+            assert_eq!(poll(&mut ready, 60_000u16).unwrap(), 1, "no end within a minute");
         };
         check(output, value);
     }

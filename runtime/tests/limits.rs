@@ -78,11 +78,11 @@ fn compiles_without_cache(dir: &Path, limit: impl FnOnce()) {
 }
 
 fn small_files(dir: &Path) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
     // Room for a frame, and none for the cache.
     compiles_without_cache(dir, || {
-        let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
-        setrlimit(Resource::Fsize, Rlimit { current: Some(8 << 10), maximum }).unwrap();
+        let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+        setrlimit(Resource::RLIMIT_FSIZE, 8 << 10, most).unwrap();
         let refused = nnburst::Memory::new(1 << 20).unwrap_err().to_string();
         assert!(refused.contains("ftruncate"), "{refused}");
     });

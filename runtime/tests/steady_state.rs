@@ -3,6 +3,8 @@
 //! of this process computes.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
+use nix::sched::sched_getaffinity;
+use nix::unistd::Pid;
 use nnburst::hal::Memory;
 use nnburst::{BurstOptions, CallOptions, Device, Plane, PrepareOptions, Wait, builtin};
 use nnburst_hal::testing::{CountingAllocator, calls_between_marks, is_there, mark, traced_test};
@@ -100,8 +102,8 @@ fn frames_in_flight_over_a_ring_of_buffers_need_no_memory() {
 
 /// Returns whether the two sides can have a processor each.
 fn two_processors() -> bool {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    is_there("processors", set.is_set(0) && set.is_set(1))
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    is_there("processors", set.is_set(0).unwrap() && set.is_set(1).unwrap())
 }
 
 const TRACED: &str = "NNBURST_TEST_TRACED";

@@ -8,12 +8,12 @@ mod driver;
 use std::time::Duration;
 
 use driver::Driver;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nnburst::hal::{ExecutionOptions, Operand, PrepareOptions, TimePoint};
 use nnburst::{
     Burst, BurstOptions, CallOptions, Compilation, CompileOptions, Frame, ModelBuilder,
     RuntimeError, Wait, builtin, compile_for, within,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const SOON: Duration = Duration::from_millis(20);
 
@@ -146,9 +146,9 @@ fn compilations_and_questions_end_by_their_limit() {
 #[test]
 fn a_burst_takes_any_number_of_memories() {
     const MEMORIES: usize = 4200;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(8192, |maximum| maximum.min(8192));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).unwrap();
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let wanted = most.min(8192);
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, most).unwrap();
     assert!(wanted > 4600, "only {wanted} descriptors may be open: 4,600 are needed");
     let driver = Driver::start();
     let compilation = driver.compile();

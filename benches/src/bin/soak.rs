@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 
 /// The queue, as a child finds it on its standard input.
 fn end() -> Result<(Queue<Item>, Link)> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let link = Link::inherited()?;
     let (data, fds) = link.expect()?;
     let queue = Queue::attach(Descriptor { data: serde_json::from_slice(&data)?, fds })?;

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::EventfdFlags;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::{Channel, Rx, Tx};
 use crate::Result;
@@ -22,7 +22,7 @@ impl Channel<[u64; 1]> for Eventfd {
     type Rx = EventfdEnd;
 
     fn create(link: &Link) -> Result<EventfdEnd> {
-        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        let fd = OwnedFd::from(EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC)?);
         link.send(b"eventfd", &[fd.as_fd()])?;
         Ok(EventfdEnd(fd))
     }
@@ -43,7 +43,7 @@ impl Channel<[u64; 1]> for Eventfd {
 
 impl Tx<[u64; 1]> for EventfdEnd {
     fn put(&mut self, [number]: &[u64; 1]) -> Result<()> {
-        rustix::io::write(&self.0, &number.to_ne_bytes())?;
+        nix::unistd::write(&self.0, &number.to_ne_bytes())?;
         Ok(())
     }
 }
@@ -51,7 +51,7 @@ impl Tx<[u64; 1]> for EventfdEnd {
 impl Rx<[u64; 1]> for EventfdEnd {
     fn take(&mut self, [number]: &mut [u64; 1]) -> Result<()> {
         let mut bytes = [0; 8];
-        rustix::io::read(&self.0, &mut bytes)?;
+        nix::unistd::read(&self.0, &mut bytes)?;
         *number = u64::from_ne_bytes(bytes);
         Ok(())
     }

@@ -12,13 +12,12 @@ use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use rustix::thread::futex;
-
 use super::fmq::Strategy;
 use super::{Channel, Message, Rx, Tx};
 use crate::Result;
 use crate::link::Link;
 use crate::shared::{Shared, SharedWord, Span};
+use crate::sys::{futex_wait, futex_wake};
 
 const READ_AT: usize = 0;
 const WRITTEN_AT: usize = 8;
@@ -120,8 +119,7 @@ impl<W: Strategy> LibfmqEnd<W> {
     fn wake(&self, mask: NonZeroU32) -> Result<()> {
         let before = self.flag.half().fetch_or(mask.get(), Ordering::SeqCst);
         if before & mask.get() != mask.get() {
-            let all = i32::MAX.cast_unsigned();
-            futex::wake_bitset(self.flag.half(), futex::Flags::empty(), all, mask)?;
+            futex_wake(self.flag.half(), i32::MAX, mask)?;
         }
         Ok(())
     }
@@ -130,8 +128,7 @@ impl<W: Strategy> LibfmqEnd<W> {
         let before = self.flag.half().fetch_and(!mask.get(), Ordering::SeqCst);
         if before & mask.get() == 0 {
             // Woken, changed or interrupted: the caller tries again.
-            let flags = futex::Flags::empty();
-            let _ = futex::wait_bitset(self.flag.half(), flags, before, None, mask);
+            let _ = futex_wait(self.flag.half(), before, mask);
         }
     }
 }

@@ -10,12 +10,11 @@ use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use rustix::thread::futex;
-
 use super::{Channel, Message, Rx, Tx};
 use crate::Result;
 use crate::link::Link;
 use crate::shared::{Shared, SharedWord, Span};
+use crate::sys::{ANY, futex_wait, futex_wake};
 
 const BYTES: usize = 4096;
 /// The payload starts on a line of its own, two lines on because CPUs fetch lines in pairs.
@@ -189,7 +188,7 @@ impl Tx<[u64; 1]> for FutexEnd {
     fn put(&mut self, [number]: &[u64; 1]) -> Result<()> {
         // Release: pairs with `take`.
         self.word.half().store(*number as u32, Ordering::Release);
-        futex::wake(self.word.half(), futex::Flags::empty(), 1)?;
+        futex_wake(self.word.half(), 1, ANY)?;
         Ok(())
     }
 }
@@ -205,7 +204,7 @@ impl Rx<[u64; 1]> for FutexEnd {
                 return Ok(());
             }
             // A word that has changed already, or a signal: look again.
-            let _ = futex::wait(self.word.half(), futex::Flags::empty(), now, None);
+            let _ = futex_wait(self.word.half(), now, ANY);
         }
     }
 }

@@ -1,10 +1,8 @@
 //! `unix-socket`: a seqpacket socket each way, blocking.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
-};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 
 use super::{Channel, Message, Rx, Tx};
 use crate::Result;
@@ -24,8 +22,8 @@ impl<M: Message> Channel<M> for Seqpacket {
     type Rx = SocketEnd;
 
     fn create(link: &Link) -> Result<SocketEnd> {
-        let kind = SocketType::SEQPACKET;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
+        let (ours, theirs) = socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)?;
         link.send(b"socket", &[theirs.as_fd()])?;
         Ok(SocketEnd(ours))
     }
@@ -46,14 +44,15 @@ impl<M: Message> Channel<M> for Seqpacket {
 
 impl<M: Message> Tx<M> for SocketEnd {
     fn put(&mut self, message: &M) -> Result<()> {
-        send(&self.0, bytemuck::bytes_of(message), SendFlags::NOSIGNAL)?;
+        send(self.0.as_raw_fd(), bytemuck::bytes_of(message), MsgFlags::MSG_NOSIGNAL)?;
         Ok(())
     }
 }
 
 impl<M: Message> Rx<M> for SocketEnd {
     fn take(&mut self, message: &mut M) -> Result<()> {
-        let (_, bytes) = recv(&self.0, bytemuck::bytes_of_mut(message), RecvFlags::empty())?;
+        let room = bytemuck::bytes_of_mut(message);
+        let bytes = recv(self.0.as_raw_fd(), room, MsgFlags::empty())?;
         if bytes == size_of::<M>() { Ok(()) } else { Err(format!("{bytes} bytes came").into()) }
     }
 }

@@ -24,7 +24,7 @@ use crate::support::{HANG, memory};
 fn set_counter(queue: &Descriptor, which: usize, value: u64) {
     let grantor = queue.data.grantors[which];
     let file = queue.fds[grantor.fd_index as usize].as_fd();
-    rustix::io::pwrite(file, &value.to_ne_bytes(), u64::from(grantor.offset)).unwrap();
+    nix::sys::uio::pwrite(file, &value.to_ne_bytes(), i64::from(grantor.offset)).unwrap();
 }
 
 /// A server in this process, and its queues.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu};
+use nix::unistd::Pid;
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions, PollingWindow};
 use nnburst_fmq::testing::is_there;
@@ -195,14 +197,15 @@ fn idle_bursts_cost_under_a_hundredth_of_a_core_each() {
 
 #[test]
 fn the_bursts_thread_has_the_profile_that_was_asked_for() {
-    let cpu = rustix::thread::sched_getcpu();
+    let cpu = sched_getcpu().unwrap();
     let seen = Arc::new(Mutex::new(None));
     let model = AddOne::with(|model| {
         let seen = Arc::clone(&seen);
         model.before = Some(Box::new(move || {
-            let cpus = rustix::thread::sched_getaffinity(None).unwrap();
-            let slack = rustix::thread::current_timer_slack().unwrap();
-            *seen.lock().unwrap() = Some((cpus.count(), cpus.is_set(cpu), slack));
+            let cpus = sched_getaffinity(Pid::from_raw(0)).unwrap();
+            let count = (0..CpuSet::count()).filter(|&cpu| cpus.is_set(cpu).unwrap()).count();
+            let slack = nix::sys::prctl::get_timerslack().unwrap();
+            *seen.lock().unwrap() = Some((count, cpus.is_set(cpu).unwrap(), slack));
         }));
     });
     let real_time = RealTimeProfile {
@@ -278,8 +281,8 @@ fn low_power_sleeps_at_once_on_both_sides_and_others_poll() {
         let window = PollingWindow::for_preference(preference);
         assert_eq!(window, PollingWindow::UpTo(Duration::from_micros(50)));
     }
-    let usable = rustix::thread::sched_getaffinity(None).unwrap();
-    let mut usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
+    let usable = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let mut usable = (0..CpuSet::count()).filter(|&cpu| usable.is_set(cpu).unwrap());
     let (ours, theirs) = (usable.next(), usable.next());
     // On one processor, who is woken may run before the other has come to sleep.
     let (true, Some(ours), Some(theirs)) = (is_there("processors", theirs.is_some()), ours, theirs)
@@ -333,7 +336,7 @@ fn time_taken(thread: &str) -> Duration {
 fn time_taken_on_one_processor(window: Duration, pause: Duration) -> Duration {
     const FRAMES: u32 = 100;
     const ROUNDS: usize = 10;
-    let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap();
+    let cpu = u32::try_from(sched_getcpu().unwrap()).unwrap();
     let here = RealTimeProfile { cpus: vec![cpu], ..RealTimeProfile::default() };
     let driver = Driver::spawn(&Model::default());
     let polling_window = Some(window);

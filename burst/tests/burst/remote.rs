@@ -4,21 +4,21 @@
 //! the driver's questions on a thread of its own.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, socketpair,
+};
 use nnburst_burst::testing::AddOne;
 use nnburst_fmq::{Descriptor, DescriptorData, PeerWatch};
 use nnburst_hal::testing::{Calls, CountingAllocator, MockModel, mark};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, BurstTerms, HalError, Memory, PreparedModel, Result,
-};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde::{Deserialize, Serialize};
 
@@ -55,32 +55,35 @@ enum Message {
 
 fn send(socket: BorrowedFd<'_>, message: &Message, fds: &[BorrowedFd<'_>]) -> bool {
     let bytes = serde_json::to_vec(message).unwrap();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
-    let flags = SendFlags::NOSIGNAL;
-    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags).is_ok()
+    let fds: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let (parts, rights) = ([IoSlice::new(&bytes)], [ControlMessage::ScmRights(&fds)]);
+    let flags = MsgFlags::MSG_NOSIGNAL;
+    sendmsg::<()>(socket.as_raw_fd(), &parts, &rights, flags, None).is_ok()
 }
 
 fn receive(socket: BorrowedFd<'_>) -> Option<(Message, Vec<OwnedFd>)> {
     let mut bytes = vec![0; 1 << 16];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = loop {
+    let mut space = nix::cmsg_space!([RawFd; 64]);
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let mut fds = Vec::new();
+    let count = loop {
         let mut parts = [IoSliceMut::new(&mut bytes)];
-        match rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => break other.ok()?,
+        match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+            Err(Errno::EINTR) => {}
+            other => {
+                let received = other.ok()?;
+                for message in received.cmsgs().unwrap() {
+                    if let ControlMessageOwned::ScmRights(rights) = message {
+                        // SAFETY: made for this message, and nobody else knows of them.
+                        let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
+                        fds.extend(rights.into_iter().map(own));
+                    }
+                }
+                break received.bytes;
+            }
         }
     };
-    let mut fds = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
-        }
-    }
-    let bytes = bytes.get(..received.bytes).filter(|bytes| !bytes.is_empty())?;
+    let bytes = bytes.get(..count).filter(|bytes| !bytes.is_empty())?;
     Some((serde_json::from_slice(bytes).unwrap(), fds))
 }
 
@@ -139,7 +142,7 @@ fn driver_process(model: &Model, socket: OwnedFd) -> Process {
 /// The driver that this process is the client of, if it was started as one; and how to wait.
 pub(crate) fn client_if_asked() -> Option<(Driver, Duration)> {
     let window = std::env::var(CLIENT).ok()?;
-    let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).unwrap();
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let driver = Driver::over(Link::new(socket), None);
     Some((driver, serde_json::from_str(&window).unwrap()))
 }
@@ -280,15 +283,15 @@ fn remote_model(link: &Arc<Link>) -> MockModel {
 }
 
 fn pair() -> (OwnedFd, OwnedFd) {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap()
+    let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
+    socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC).unwrap()
 }
 
 /// The driver's side of the connection is standard input.
 pub(crate) fn serve_if_asked() {
     let Ok(model) = std::env::var(MODEL) else { return };
     let model: Model = serde_json::from_str(&model).unwrap();
-    let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).unwrap());
+    let socket = Arc::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     serve(&socket, &model);
     if model.linger {
         std::thread::sleep(2 * HANG);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nix::sched::sched_getaffinity;
+use nix::unistd::Pid;
 use nnburst_burst::testing::AddOne;
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::testing::{CountingAllocator, calls_between_marks, is_there, mark, traced_test};
@@ -84,8 +86,8 @@ fn nothing_is_allocated_on_either_side() {
 
 /// Returns whether the two sides can have a processor each.
 fn two_processors() -> bool {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    is_there("processors", set.is_set(0) && set.is_set(1))
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    is_there("processors", set.is_set(0).unwrap() && set.is_set(1).unwrap())
 }
 
 const TRACED: &str = "NNBURST_TEST_TRACED";

@@ -9,9 +9,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use nnburst::{Burst, BurstOptions, Frame, PrepareOptions, RuntimeError, builtin};
 use nnburst_doors_common::{DoorOptions, Level, Log, Sink, Supervised, Verbosity};
-use rustix::process::{Pid, Signal, kill_process};
 
 /// A second is longer than any pause after a first death.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +71,7 @@ fn adder(device: &str, log: &Log) -> Supervised<Adder> {
 }
 
 fn kill(process: u32) {
-    kill_process(Pid::from_raw(process.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    signal::kill(Pid::from_raw(process.try_into().unwrap()), Signal::SIGKILL).unwrap();
 }
 
 fn dies_and_is_restarted() {

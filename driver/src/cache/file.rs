@@ -2,18 +2,22 @@
 //! stands.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::stat::{SFlag, fstat};
+use nix::sys::uio::{pread, pwrite};
+use nix::unistd::{Pid, ftruncate};
 use nnburst_executor::{AlignedBytes, Snapshot};
 use nnburst_hal::process::without_signals;
 use nnburst_hal::{
     Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
     check_file_size, gather_pages, try_filled,
 };
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate};
-use rustix::io::{Errno, pread, pwrite};
-use rustix::thread::sched_getaffinity;
 
 use super::checksum::{BLOCK, Checksum};
 use super::stripe_sum::StripeSum;
@@ -143,12 +147,13 @@ impl<'a> CacheFile<'a> {
     /// # Errors
     /// `INVALID_ARGUMENT` for what is no file, or can't be both read and written.
     pub(super) fn new(file: &'a OwnedFd) -> Result<Self> {
-        let kind = fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        if kind != Ok(FileType::RegularFile) {
+        let kind = fstat(file).map(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+        if kind != Ok(SFlag::S_IFREG) {
             return Err(HalError::invalid("a cache file is no regular file"));
         }
-        match fcntl_getfl(file).map(|flags| flags & OFlags::RWMODE) {
-            Ok(OFlags::RDWR) => Ok(Self(file)),
+        let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
+        match flags.map(|flags| flags & OFlag::O_ACCMODE) {
+            Ok(OFlag::O_RDWR) => Ok(Self(file)),
             _ => Err(HalError::invalid("a cache file isn't open for both reading and writing")),
         }
     }
@@ -167,10 +172,10 @@ impl<'a> CacheFile<'a> {
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         check_file_size(end).map_err(failed("pwrite"))?;
         while !bytes.is_empty() {
-            let count = match pwrite(self.0, bytes, at) {
+            let count = match pwrite(self.0, bytes, offset_of(at)?) {
                 Ok(0) => return Err(HalError::failure("the cache file takes no more")),
                 Ok(count) => count,
-                Err(Errno::INTR) => continue,
+                Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(failed("pwrite")(errno)),
             };
             bytes = bytes.get(count..).unwrap_or_default();
@@ -190,8 +195,9 @@ impl<'a> CacheFile<'a> {
         }
         let bytes = Role::Data.file_bytes(length);
         let bytes = bytes.ok_or_else(|| HalError::failure("too many weights for a file"))?;
+        let size = offset_of(bytes)?;
         check_file_size(bytes)
-            .and_then(|()| ftruncate(self.0, bytes))
+            .and_then(|()| ftruncate(self.0, size))
             .map_err(failed("ftruncate"))?;
         // It will be read again and again.
         gather_pages(self.0.as_fd(), bytes);
@@ -331,10 +337,10 @@ impl<'a> CacheFile<'a> {
     fn read(&self, offset: u64, mut bytes: &mut [u8]) -> Result<()> {
         let mut at = offset;
         while !bytes.is_empty() {
-            let count = match pread(self.0, &mut *bytes, at) {
+            let count = match pread(self.0, bytes, offset_of(at)?) {
                 Ok(0) => return Err(HalError::failure("the cache file ends early")),
                 Ok(count) => count,
-                Err(Errno::INTR) => continue,
+                Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(failed("pread")(errno)),
             };
             bytes = bytes.get_mut(count..).unwrap_or_default();
@@ -353,8 +359,11 @@ fn read_page(page: &mut Page<'_>) {
 
 /// Threads besides the caller's that read: up to three, where it may run on as many processors.
 fn helpers() -> usize {
-    let processors = sched_getaffinity(None).map_or(1, |set| set.count());
-    usize::try_from(processors.min(4)).unwrap_or(1).saturating_sub(1)
+    let usable = sched_getaffinity(Pid::from_raw(0));
+    let processors = usable.map_or(1, |set| {
+        (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count()
+    });
+    processors.min(4).saturating_sub(1)
 }
 
 fn no_memory() -> HalError {
@@ -366,5 +375,9 @@ fn changed(header: &Header) -> HalError {
 }
 
 fn failed(call: &'static str) -> impl FnOnce(Errno) -> HalError {
-    move |errno| HalError::failure(format!("a cache file: {call}: {errno}"))
+    move |errno| HalError::failure(format!("a cache file: {call}: {}", io::Error::from(errno)))
+}
+
+fn offset_of(at: u64) -> Result<i64> {
+    i64::try_from(at).map_err(|_| HalError::failure("no file is as long as that"))
 }

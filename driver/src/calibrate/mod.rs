@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::fcntl::{OFlag, renameat};
+use nix::time::{ClockId, clock_gettime};
 use nnburst_executor::{FINGERPRINT, Isa};
 use nnburst_hal::trusted::{Owners, TrustedDir, read_trusted};
 use nnburst_hal::{
@@ -24,8 +26,6 @@ use nnburst_hal::{
     PrepareOptions, PreparedModel, Request, RequestArgument, RequestPool, Result, environment,
     wait_for_prepared_model,
 };
-use rustix::fs::{OFlags, renameat};
-use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::device::CpuDriver;
 use crate::shared::CpuDriverOptions;
@@ -90,10 +90,10 @@ impl Measured {
         }
         // Under another name first: whoever reads meanwhile finds the old figures or the new ones.
         let passing = OsString::from(format!(".{driver}.{}", std::process::id()));
-        let mut written = dir.file(&passing, OFlags::WRONLY | OFlags::CREATE)?;
+        let mut written = dir.file(&passing, OFlag::O_WRONLY | OFlag::O_CREAT)?;
         written.set_len(0)?;
         written.write_all(text.as_bytes())?;
-        Ok(renameat(&dir, &passing, &dir, file(driver, options))?)
+        Ok(renameat(&dir, passing.as_os_str(), &dir, file(driver, options).as_str())?)
     }
 }
 
@@ -212,11 +212,8 @@ fn share(model: &Model, [reference, driver]: [&CpuDriver; 2]) -> Result<Performa
 
 /// Time, and this process's time on processors.
 fn clocks() -> [Duration; 2] {
-    [ClockId::Monotonic, ClockId::ProcessCPUTime].map(|clock| {
-        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-        let whole = Duration::from_secs(tv_sec.unsigned_abs());
-        whole + Duration::from_nanos(tv_nsec.unsigned_abs())
-    })
+    [ClockId::CLOCK_MONOTONIC, ClockId::CLOCK_PROCESS_CPUTIME_ID]
+        .map(|clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from))
 }
 
 #[cfg(test)]

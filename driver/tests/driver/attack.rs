@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{ProcessLimits, RemoteDevice, inherited, raise_descriptor_limit};
-use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::budgets;
 use crate::hostile::resident;
@@ -153,7 +153,7 @@ impl Target {
 
     /// [`Self::start`], with a file for the good client's latencies.
     fn start_with(limits: &str, samples: Option<&Path>) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
+        let is_root = nix::unistd::geteuid().is_root();
         assert!(is_root, "only root can start processes of other users");
         let dir = tempfile::tempdir().unwrap();
         let socket = socket_in(&dir);
@@ -333,11 +333,12 @@ pub(crate) fn be_the_target() {
     for &(name, number) in &limits {
         let number = number.parse().ok();
         let limit = |resource| {
-            setrlimit(resource, Rlimit { current: number, maximum: number }).unwrap();
+            let number = number.unwrap_or(RLIM_INFINITY);
+            setrlimit(resource, number, number).unwrap();
         };
         match name {
-            "nofile" => limit(Resource::Nofile),
-            "as" => limit(Resource::As),
+            "nofile" => limit(Resource::RLIMIT_NOFILE),
+            "as" => limit(Resource::RLIMIT_AS),
             _ => {}
         }
     }

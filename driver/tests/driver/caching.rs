@@ -4,8 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::fcntl::{OFlag, open};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fstat};
+use nix::sys::uio::{pread, pwrite};
+use nix::unistd::{Whence, ftruncate, lseek};
 use nnburst_hal::*;
-use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
 
 use crate::support::*;
 
@@ -20,7 +24,7 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
-        let file = || rustix::fs::memfd_create("cache", MemfdFlags::CLOEXEC).unwrap();
+        let file = || memfd_create(c"cache", MFdFlags::MFD_CLOEXEC).unwrap();
         Self { model: file(), data: file() }
     }
 
@@ -41,21 +45,21 @@ impl Files {
 }
 
 fn read(file: &OwnedFd) -> Vec<u8> {
-    let mut bytes = vec![0; rustix::fs::fstat(file).unwrap().st_size.unsigned_abs() as usize];
-    rustix::io::pread(file, &mut bytes, 0).unwrap();
+    let mut bytes = vec![0; fstat(file).unwrap().st_size.unsigned_abs() as usize];
+    pread(file, &mut bytes, 0).unwrap();
     bytes
 }
 
 fn write(file: &OwnedFd, bytes: &[u8]) {
-    rustix::fs::ftruncate(file, 0).unwrap();
-    assert_eq!(rustix::io::pwrite(file, bytes, 0).unwrap(), bytes.len());
+    ftruncate(file, 0).unwrap();
+    assert_eq!(pwrite(file, bytes, 0).unwrap(), bytes.len());
 }
 
 /// The same file, opened for this alone.
-fn reopened(file: &OwnedFd, access: OFlags) -> OwnedFd {
+fn reopened(file: &OwnedFd, access: OFlag) -> OwnedFd {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    open(path.as_str(), access | OFlag::O_CLOEXEC, Mode::empty()).unwrap()
 }
 
 /// Two units over three inputs: `y = w x + b`, the weights being packed.
@@ -120,7 +124,7 @@ fn what_was_saved_is_loaded_by_any_process_of_the_driver() {
     // Offsets and contents of before don't matter.
     files.set(&[vec![1; 5000], vec![2; 5000]]);
     for file in [&files.model, &files.data] {
-        rustix::fs::seek(file, SeekFrom::Start(77)).unwrap();
+        lseek(file, 77, Whence::SeekSet).unwrap();
     }
     let saving = served(ALL);
     assert_eq!(save(&saving.device, product(1.0), files.handles()).unwrap(), WANT);
@@ -183,10 +187,10 @@ fn wrong_files_don_t_keep_a_model_from_being_prepared() {
     check("a model file too many", &|cache| cache.model.push(another()));
     check("a data file too many", &|cache| cache.data.push(another()));
     check("a model file to be read only", &|cache| {
-        cache.model = vec![reopened(&files.model, OFlags::RDONLY)];
+        cache.model = vec![reopened(&files.model, OFlag::O_RDONLY)];
     });
     check("a data file to be written only", &|cache| {
-        cache.data = vec![reopened(&files.data, OFlags::WRONLY)];
+        cache.data = vec![reopened(&files.data, OFlag::O_WRONLY)];
     });
     check("a socket", &|cache| {
         let (one, _) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -223,9 +227,9 @@ fn changed_cut_and_swapped_files_are_refused_and_compiled_afresh() {
         refuse(&format!("file {file} longer"));
         // A length that no memory has.
         let file = if file == 0 { &files.model } else { &files.data };
-        rustix::fs::ftruncate(file, 1 << 31).unwrap();
+        ftruncate(file, 1 << 31).unwrap();
         refuse("a sparse file of two gibibytes");
-        rustix::fs::ftruncate(file, 1 << 40).unwrap();
+        ftruncate(file, 1 << 40).unwrap();
         let status = refused(device, files.handles(), "more than a client may have");
         assert_eq!(status, ErrorStatus::ResourceExhaustedPersistent);
     }
@@ -289,7 +293,7 @@ fn a_data_file_of_many_bytes_ends_with_a_huge_page() {
     let [_, data] = files.contents();
     assert_eq!(data.len(), HUGE_PAGE);
     for bytes in [HUGE_PAGE - 1, HUGE_PAGE + 1] {
-        rustix::fs::ftruncate(&files.data, bytes as u64).unwrap();
+        ftruncate(&files.data, bytes.try_into().unwrap()).unwrap();
         let status = refused(device.as_ref(), files.handles(), "another length");
         assert_eq!(status, ErrorStatus::GeneralFailure, "{bytes}");
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::*;
@@ -24,7 +25,7 @@ pub(crate) fn serve_as_v1_2() -> Serving {
 }
 
 fn never() -> OwnedFd {
-    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
+    EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap().into()
 }
 
 /// A WHILE whose condition is always true.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
 
@@ -194,10 +195,11 @@ fn fences_hold_an_execution_back() {
     let (input, output) = (floats(&[1.0, 2.0]), floats(&[0.0; 2]));
     let request = request(&input, &output);
     let options = ExecutionOptions { measure: MeasureTiming::Yes, ..ExecutionOptions::default() };
-    let eventfd =
-        |value| rustix::event::eventfd(value, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let eventfd = |value| -> std::os::fd::OwnedFd {
+        EventFd::from_value_and_flags(value, EfdFlags::EFD_CLOEXEC).unwrap().into()
+    };
     let signal = |fence: &std::os::fd::OwnedFd| {
-        rustix::io::write(fence, &1u64.to_ne_bytes()).unwrap();
+        nix::unistd::write(fence, &1u64.to_ne_bytes()).unwrap();
     };
     let share = |fence: &std::os::fd::OwnedFd| fence.try_clone().unwrap();
 

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::*;
 
 use crate::hostile::{frame, resident};
@@ -136,7 +137,7 @@ fn half_a_message_holds_nobody_up_and_takes_no_more_than_came() {
 }
 
 fn fence() -> OwnedFd {
-    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
+    EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap().into()
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn what_hangs_on_fences_is_charged_until_it_is_over() {
     let during = besieged.now();
     assert!(during.descriptors < besieged.before.descriptors + 1200, "{during:?}");
     besieged.serves();
-    rustix::io::write(&never, &1u64.to_ne_bytes()).unwrap();
+    nix::unistd::write(&never, &1u64.to_ne_bytes()).unwrap();
     eventually("there is room again", || launch().is_ok());
     assert_eq!(as_floats(&output), [2.0, 3.0]);
     drop((model, device));

@@ -1,15 +1,14 @@
 //! Clients that keep to no rule: the driver answers others as before, and nothing of them stays.
 
 use std::io::{IoSlice, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nnburst_hal::testing::{model_mutations, request_mutations};
 use nnburst_hal::*;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::processes::{Footprint, connect, start};
 use crate::support::*;
@@ -60,11 +59,12 @@ pub(crate) fn frame(bytes: u32, descriptors: u16, kind: u8, id: u64) -> Vec<u8> 
 }
 
 pub(crate) fn send(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(fds)));
+    let numbers: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&numbers)];
+    let control = if fds.is_empty() { &[][..] } else { &rights };
+    let (parts, flags) = ([IoSlice::new(bytes)], MsgFlags::MSG_NOSIGNAL);
     // The driver may have hung up already, as it should on some of these.
-    let _ = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    let _ = sendmsg::<()>(socket.as_raw_fd(), &parts, control, flags, None);
 }
 
 /// One message of a kind that the dice choose.
@@ -224,11 +224,11 @@ fn every_mutation_of_a_request_is_refused_over_the_socket() {
 /// A client of its own making: ours refuses such memory before it is sent.
 #[test]
 fn memories_of_huge_pages_are_refused_over_the_socket() {
-    use rustix::fs::{MemfdFlags, memfd_create};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
     const FDS: u16 = 2;
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
-    let huge = memfd_create("huge", flags).expect("a kernel with huge pages");
-    rustix::fs::ftruncate(&huge, 4 << 20).unwrap();
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_HUGETLB;
+    let huge = memfd_create(c"huge", flags).expect("a kernel with huge pages");
+    nix::unistd::ftruncate(&huge, 4 << 20).unwrap();
     let call = GOLDEN.lines().position(|line| line.starts_with("execute_synchronously "));
     let message = golden().swap_remove(call.expect("a golden execution"));
     let served = served(CPU);

@@ -4,6 +4,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_driver::{Sandbox, service};
 use nnburst_fmq::PeerWatch;
@@ -235,7 +238,8 @@ fn a_client_that_lets_go_of_everything_while_it_executes_leaves_nothing() {
     let launch = |wait_for| {
         model.execute_fenced(request.clone(), wait_for, ExecutionOptions::default(), None).unwrap()
     };
-    let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let never: std::os::fd::OwnedFd =
+        EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap().into();
     let mut launched: Vec<_> = (0..6).map(|_| launch(Vec::new())).collect();
     launched.push(launch(vec![never]));
     let burst =
@@ -273,11 +277,11 @@ fn time_to_notice(window: Duration) -> Duration {
         ControllerOptions { polling_window: Some(window), ..ControllerOptions::default() };
     let mut burst = BurstController::configure(model.as_ref(), &options, Some(watch)).unwrap();
     burst.execute(&request, &ExecutionOptions::default()).unwrap().unwrap();
-    let pid = rustix::process::Pid::from_raw(spawned.id().cast_signed()).unwrap();
+    let pid = Pid::from_raw(spawned.id().cast_signed());
     let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));
         let killed = Instant::now();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        kill(pid, Signal::SIGKILL).unwrap();
         killed
     });
     let failed = loop {

@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 use std::process::Stdio;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_fmq::PeerWatch;
 use nnburst_hal::*;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::{command, spawned};
 use crate::support::*;
@@ -16,7 +17,7 @@ const TOLD: &str = "was told by burst and fence";
 
 /// Stops a process, and returns when all of it has stopped.
 fn stop(process: u32) {
-    kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    kill(Pid::from_raw(process.cast_signed()), Signal::SIGSTOP).unwrap();
     let is_stopped = |task: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))

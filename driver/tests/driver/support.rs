@@ -204,10 +204,12 @@ pub(crate) fn execute_async(
 
 /// Waits for a fence; true if it signalled, false if it is in error.
 pub(crate) fn wait(fence: &std::os::fd::OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut fds = [PollFd::new(fence, PollFlags::IN)];
-    poll(&mut fds, None).unwrap();
-    fds[0].revents().contains(PollFlags::IN)
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(fence.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::NONE).unwrap();
+    fds[0].revents().unwrap().contains(PollFlags::POLLIN)
 }
 
 /// Executes behind no fence.

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::RemoteDevice;
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::attack::{Held, Target, report};
 use crate::support::*;
@@ -16,7 +16,7 @@ const PAGES: u32 = 70_000;
 
 /// What an unsealed memory is: a file that its owner may cut short.
 fn unsealed(bytes: u64) -> (File, Memory) {
-    let file = File::from(memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap());
+    let file = File::from(memfd_create(c"unsealed", MFdFlags::MFD_CLOEXEC).unwrap());
     file.set_len(bytes).unwrap();
     let memory = Memory::from_fd(file.try_clone().unwrap().into(), 0, bytes, true).unwrap();
     (file, memory)

@@ -4,10 +4,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Peer, RemoteDevice, Service};
-use rustix::fs::MemfdFlags;
 
 use crate::support::*;
 
@@ -107,9 +107,7 @@ fn bursts(model: &dyn PreparedModel) -> bool {
 fn caches(device: &dyn Device, what: &str) -> bool {
     let needed = device.number_of_cache_files_needed().unwrap();
     let files = |count: u32| -> Vec<OwnedFd> {
-        (0..count)
-            .map(|_| rustix::fs::memfd_create("cache", MemfdFlags::CLOEXEC).unwrap())
-            .collect()
+        (0..count).map(|_| memfd_create(c"cache", MFdFlags::MFD_CLOEXEC).unwrap()).collect()
     };
     let (model_files, data_files) = (files(needed.model), files(needed.data));
     let handles = || {

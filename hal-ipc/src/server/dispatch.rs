@@ -252,7 +252,7 @@ impl Session {
 
 /// Bytes of some files.
 fn bytes_of(files: &[OwnedFd]) -> u64 {
-    let length = |file| rustix::fs::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+    let length = |file| nix::sys::stat::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
     files.iter().fold(0, |sum: u64, file| sum.saturating_add(length(file)))
 }
 

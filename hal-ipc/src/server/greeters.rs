@@ -1,11 +1,11 @@
 //! Those who have connected and are yet to greet.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use nix::sys::socket::{Shutdown, shutdown};
 use nnburst_hal::Charge;
-use rustix::net::Shutdown;
 
 /// Those who have connected and are yet to greet, the oldest of each user first. They keep nobody
 /// out: where a user has no room for a newcomer, the oldest of the user's is disconnected.
@@ -47,7 +47,7 @@ impl Greeters {
         let Some(Waiting { socket, .. }) = oldest else { return false };
         if let Some(socket) = socket.upgrade() {
             // Its thread waits in a read, which ends. The only error is that the peer was faster.
-            let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }
         true
     }

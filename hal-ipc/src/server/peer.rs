@@ -4,6 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use nnburst_hal::process::release_freed_memory;
 use nnburst_hal::{Budget, Charge, Device};
 
@@ -50,14 +52,14 @@ impl Drop for Place {
 }
 
 impl Peer {
-    pub(super) fn of(socket: BorrowedFd<'_>) -> rustix::io::Result<Self> {
-        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+    pub(super) fn of(socket: BorrowedFd<'_>) -> nix::Result<Self> {
+        let credentials = getsockopt(&socket, PeerCredentials)?;
         Ok(Self {
-            pid: credentials.pid.as_raw_nonzero().get(),
-            uid: credentials.uid.as_raw(),
-            gid: credentials.gid.as_raw(),
+            pid: credentials.pid(),
+            uid: credentials.uid(),
+            gid: credentials.gid(),
             gone: Arc::default(),
-            budget: process::user(credentials.uid.as_raw()),
+            budget: process::user(credentials.uid()),
             place: None,
         })
     }

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 use nnburst_hal::process::{Origin, spawn};
 use nnburst_hal::{Budget, Charge, Exhausted, Resource};
-use rustix::net::{SendFlags, Shutdown};
 
 use super::greeters::{Greeter, Greeters};
 use super::peer::{Driver, Peer};
@@ -366,8 +366,8 @@ impl Serving {
 /// client has filled is closed without.
 fn refuse(socket: &OwnedFd) {
     let refusal = wire::greeting(Verdict::TooMany);
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let _ = rustix::net::send(socket, &refusal, flags);
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let _ = send(socket.as_raw_fd(), &refusal, flags);
 }
 
 impl Drop for Serving {
@@ -380,7 +380,7 @@ impl Drop for Serving {
         // Release: pairs with the acquire of the accepting thread.
         self.stop.store(true, Ordering::Release);
         // Ends the accept that the thread waits in.
-        let _ = rustix::net::shutdown(self.listening.listener(), Shutdown::Both);
+        let _ = shutdown(self.listening.listener().as_raw_fd(), Shutdown::Both);
         if let Some(acceptor) = self.acceptor.take() {
             // It doesn't panic; if it did, it is gone all the same.
             let _ = acceptor.join();

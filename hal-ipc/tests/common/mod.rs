@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::testing::MockModel;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Limits, Peer, Service};
@@ -28,7 +29,7 @@ pub fn service(limits: Limits) -> (Service, Arc<AtomicUsize>) {
     let objects = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&objects);
     let driver = move |peer: &Peer| {
-        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
         assert!(peer.pid > 0);
         Arc::new(AddOneDevice { objects: Arc::clone(&count), gone: peer.gone() }) as Arc<dyn Device>
     };
@@ -114,7 +115,7 @@ impl Device for AddOneDevice {
             return Ok(());
         }
         for file in &cache.data {
-            rustix::io::write(file, &cache.token[..2]).unwrap();
+            nix::unistd::write(file, &cache.token[..2]).unwrap();
         }
         let counted = Counted::new(&self.objects);
         let model = add_one_model(&self.gone, counted);
@@ -184,10 +185,10 @@ fn add_one_model(gone: &Arc<AtomicBool>, counted: Counted) -> MockModel {
         .executing_fenced(move |request, wait_for, _, duration| {
             assert_eq!(duration, Some(Duration::from_nanos(1_000_000_005)));
             for fence in &wait_for {
-                rustix::io::read(fence, &mut [0; 8]).unwrap();
+                nix::unistd::read(fence, &mut [0; 8]).unwrap();
             }
             add_one(&request, &fenced).map_err(|failure| failure.error)?;
-            let fence = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+            let fence = EventFd::from_value_and_flags(1, EfdFlags::EFD_CLOEXEC).unwrap().into();
             Ok(FencedExecution { sync_fence: Some(fence), callback: Arc::new(Info) })
         })
 }

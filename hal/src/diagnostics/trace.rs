@@ -183,7 +183,7 @@ impl Running<'_> {
             Microseconds(start.nanoseconds),
             Microseconds(length),
             std::process::id(),
-            rustix::thread::gettid().as_raw_nonzero(),
+            nix::unistd::gettid(),
         );
         // A full disk costs the span, not the work it is about.
         let _ = tracer.append(&line);
@@ -276,12 +276,11 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the system")]
     fn spans_beyond_the_limit_of_file_sizes_are_lost_and_the_process_goes_on() {
-        use rustix::process::{Resource, Rlimit, setrlimit};
+        use nix::sys::resource::{Resource, setrlimit};
         const FILE: &str = "NNBURST_TEST_TRACE_FILE";
         if let Some(path) = std::env::var_os(FILE) {
             let tracer = Tracer::open(Path::new(&path), "limited").unwrap();
-            setrlimit(Resource::Fsize, Rlimit { current: Some(4096), maximum: Some(4096) })
-                .unwrap();
+            setrlimit(Resource::RLIMIT_FSIZE, 4096, 4096).unwrap();
             for _ in 0..1000 {
                 drop(tracer.span(Layer::Other, Phase::Overall, "a span"));
             }

@@ -12,9 +12,11 @@
 use std::fs::read_to_string;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, fcntl_get_seals, fstatfs, statx};
+use nix::sys::stat::SFlag;
+use nix::sys::statfs::fstatfs;
 
 use super::error::MemoryError;
+use crate::sys::{FileStatus, file_status, seals};
 
 /// `HUGETLBFS_MAGIC` of <linux/magic.h>.
 const HUGETLBFS_MAGIC: u32 = 0x958458f6;
@@ -96,9 +98,9 @@ pub fn check_prompt(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
         Kind::MemoryFile | Kind::HugePages | Kind::Anonymous => Ok(()),
         Kind::Regular { device_major } => Backing::of_regular(fd, device_major).must_be_local(),
         Kind::Other => {
-            let stat = status(fd)?;
-            match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
-                FileType::Fifo | FileType::Socket => Ok(()),
+            let kind = status(fd)?.kind;
+            match kind {
+                SFlag::S_IFIFO | SFlag::S_IFSOCK => Ok(()),
                 _ => Err(MemoryError::NoSuchFile { what: "a device or folder" }),
             }
         }
@@ -108,7 +110,8 @@ pub fn check_prompt(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
 /// Returns whether a descriptor is a dma-buf's, without waiting for any other file system.
 pub(super) fn is_dma_buf(fd: BorrowedFd<'_>) -> bool {
     matches!(kind_of(fd), Ok(Kind::Anonymous))
-        && fstatfs(fd).is_ok_and(|system| u32::try_from(system.f_type) == Ok(DMA_BUF_MAGIC))
+        && fstatfs(fd)
+            .is_ok_and(|system| u32::try_from(system.filesystem_type().0) == Ok(DMA_BUF_MAGIC))
 }
 
 enum Kind {
@@ -126,23 +129,21 @@ enum Kind {
 
 fn kind_of(fd: BorrowedFd<'_>) -> Result<Kind, MemoryError> {
     // Only memory files have seals, whether any is set or not.
-    if fcntl_get_seals(fd).is_ok() {
+    if seals(fd).is_ok() {
         let system = fstatfs(fd).map_err(MemoryError::system("fstatfs"))?;
-        let is_huge = u32::try_from(system.f_type) == Ok(HUGETLBFS_MAGIC);
+        let is_huge = u32::try_from(system.filesystem_type().0) == Ok(HUGETLBFS_MAGIC);
         return Ok(if is_huge { Kind::HugePages } else { Kind::MemoryFile });
     }
-    let stat = status(fd)?;
-    Ok(match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
-        FileType::Unknown => Kind::Anonymous,
-        FileType::RegularFile => Kind::Regular { device_major: stat.stx_dev_major },
+    let FileStatus { kind, device_major } = status(fd)?;
+    Ok(match kind {
+        SFlag::S_IFREG => Kind::Regular { device_major },
+        kind if kind.is_empty() => Kind::Anonymous,
         _ => Kind::Other,
     })
 }
 
-/// Returns the kernel's own knowledge of a file, without asking its file system.
-fn status(fd: BorrowedFd<'_>) -> Result<Statx, MemoryError> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    statx(fd, "", flags, StatxFlags::TYPE).map_err(MemoryError::system("statx"))
+fn status(fd: BorrowedFd<'_>) -> Result<FileStatus, MemoryError> {
+    file_status(fd).map_err(MemoryError::system("statx"))
 }
 
 /// The type of the mount with this number, out of `/proc/self/mountinfo`: the first word after the
@@ -157,13 +158,15 @@ fn file_system<'a>(mounts: &'a str, mount: &str) -> Option<&'a str> {
 mod tests {
     use std::os::fd::AsFd;
 
-    use rustix::fs::{MemfdFlags, memfd_create};
+    use nix::errno::Errno;
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
 
     use super::*;
 
     #[test]
     fn memory_and_local_files_are_taken() {
-        let memfd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        let memfd = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).unwrap();
         assert_eq!(Backing::of(memfd.as_fd()).unwrap(), Backing::Local);
         let shm = std::fs::File::open("/dev/shm").unwrap();
         let error = Backing::of(shm.as_fd());
@@ -189,8 +192,8 @@ mod tests {
     #[test]
     fn fences_and_queues_are_prompt_and_devices_and_made_up_files_are_not() {
         let (pipe, _) = std::io::pipe().unwrap();
-        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        let memfd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap();
+        let memfd = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).unwrap();
         check_prompt(pipe.as_fd()).unwrap();
         check_prompt(event.as_fd()).unwrap();
         check_prompt(memfd.as_fd()).unwrap();
@@ -203,11 +206,11 @@ mod tests {
     /// A memfd of huge pages can be made also where the system has none; it is only mapped in vain.
     #[test]
     fn memfds_of_huge_pages_are_refused() {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
-        let huge = match memfd_create("huge", flags) {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_HUGETLB;
+        let huge = match memfd_create(c"huge", flags) {
             Ok(huge) => huge,
             // A kernel without huge pages has none to refuse.
-            Err(errno) => return assert_eq!(errno, rustix::io::Errno::NOSYS),
+            Err(errno) => return assert_eq!(errno, Errno::ENOSYS),
         };
         let error = Backing::of(huge.as_fd()).unwrap_err();
         assert_eq!(error, MemoryError::NoSuchFile { what: "a memfd of huge pages" });

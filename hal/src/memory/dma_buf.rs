@@ -8,7 +8,6 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use rustix::io::Errno as SystemErrno;
 
 use super::error::MemoryError;
 use super::mapping::Access;
@@ -51,7 +50,10 @@ impl DmaBuf {
     /// # Errors
     /// No descriptor is left.
     pub(super) fn of(fd: BorrowedFd<'_>) -> Result<Self, MemoryError> {
-        rustix::io::fcntl_dupfd_cloexec(fd, 0).map(Self).map_err(MemoryError::system("dup"))
+        let errno =
+            |error: std::io::Error| error.raw_os_error().map_or(Errno::EMFILE, Errno::from_raw);
+        let own = fd.try_clone_to_owned().map_err(errno);
+        own.map(Self).map_err(MemoryError::system("dup"))
     }
 
     /// Says that an access by the processor begins or has ended.
@@ -67,7 +69,6 @@ impl DmaBuf {
                 // A signal came while it waited for a device.
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(errno) => {
-                    let errno = SystemErrno::from_raw_os_error(errno as i32);
                     return Err(MemoryError::System { what: "DMA_BUF_IOCTL_SYNC", errno });
                 }
             }
@@ -78,6 +79,8 @@ impl DmaBuf {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
+
+    use nix::sys::eventfd::{EfdFlags, EventFd};
 
     use super::*;
     use crate::memory::Memory;
@@ -98,7 +101,7 @@ mod tests {
         let buffer = DmaBuf::of(memory.fd()).unwrap();
         let error = buffer.sync(Access::Read, Moment::Start).unwrap_err();
         assert!(error.to_string().starts_with("DMA_BUF_IOCTL_SYNC: "), "{error}");
-        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).unwrap();
         assert!(!is_dma_buf(event.as_fd()));
     }
 }

@@ -1,6 +1,6 @@
 //! The kinds of memory, and what can be wrong with one.
 
-use rustix::io::Errno;
+use nix::errno::Errno;
 
 use crate::budget::Exhausted;
 
@@ -105,7 +105,7 @@ pub enum MemoryError {
         file_system: String,
     },
     /// The system refused.
-    #[error("{what}: {errno}")]
+    #[error("{what}: {}", std::io::Error::from(*errno))]
     System {
         /// The call.
         what: &'static str,

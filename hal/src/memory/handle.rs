@@ -4,15 +4,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
 
 use super::backing::Backing;
 use super::error::{MemoryError, MemoryKind};
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge};
 use crate::process::{Origin, check_file_size};
+use crate::sys::{offset, pread, pwrite, retry_on_intr, seals};
 
 /// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells
 /// apart.
@@ -72,13 +76,14 @@ impl Memory {
     /// The system is out of memory or descriptors.
     pub fn ashmem(size: u64) -> Result<Self, MemoryError> {
         check_file_size(size).map_err(MemoryError::system("ftruncate"))?;
-        let fd = rustix::fs::memfd_create(
-            "nnburst-memory",
-            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-        )
-        .map_err(MemoryError::system("memfd_create"))?;
-        rustix::fs::ftruncate(&fd, size).map_err(MemoryError::system("ftruncate"))?;
-        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let fd =
+            memfd_create(c"nnburst-memory", flags).map_err(MemoryError::system("memfd_create"))?;
+        offset(size)
+            .and_then(|size| ftruncate(&fd, size))
+            .map_err(MemoryError::system("ftruncate"))?;
+        let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(fixed))
             .map_err(MemoryError::system("fcntl(F_ADD_SEALS)"))?;
         Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, true, Vec::new()))
     }
@@ -90,8 +95,9 @@ impl Memory {
     /// The system is out of descriptors.
     pub fn absent(size: u64) -> Result<Self, MemoryError> {
         // What is neither seekable nor long.
-        let fd = eventfd(0, EventfdFlags::CLOEXEC).map_err(MemoryError::system("eventfd"))?;
-        Ok(Self::new(MemoryKind::Ashmem, fd, 0, size, false, Vec::new()))
+        let fd = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC)
+            .map_err(MemoryError::system("eventfd"))?;
+        Ok(Self::new(MemoryKind::Ashmem, fd.into(), 0, size, false, Vec::new()))
     }
 
     /// `size` bytes of a file from `offset` on, as `mmap_fd`; any offset, aligned or not.
@@ -244,11 +250,11 @@ impl Memory {
     /// a memfd of fixed size that nobody keeps from being written, and within the sizes that files
     /// of this process may have: writing beyond ends it by SIGXFSZ, where a mapping has no limit.
     pub fn is_for_copies(&self) -> bool {
-        let fixed = SealFlags::SHRINK | SealFlags::GROW;
-        let unwritable = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
+        let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+        let unwritable = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE;
         self.is_writable()
             && self.kind() == MemoryKind::Ashmem
-            && rustix::fs::fcntl_get_seals(self.fd())
+            && seals(self.fd())
                 .is_ok_and(|seals| seals.contains(fixed) && !seals.intersects(unwritable))
             && check_file_size(self.0.offset.saturating_add(self.0.size)).is_ok()
     }
@@ -357,7 +363,7 @@ impl Memory {
             let read = match pread(self.fd(), &mut *rest, at) {
                 Ok(0) => return Err(outside),
                 Ok(read) => read,
-                Err(Errno::INTR) => continue,
+                Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(MemoryError::System { what: "pread", errno }),
             };
             at = at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
@@ -422,10 +428,10 @@ fn copy_file_bytes(
     most: usize,
 ) -> Result<u64, MemoryError> {
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(most).map_err(|_| MemoryError::system("allocating")(Errno::NOMEM))?;
+    bytes.try_reserve_exact(most).map_err(|_| MemoryError::system("allocating")(Errno::ENOMEM))?;
     bytes.resize(most, 0);
     let read =
-        retry_on_intr(|| pread(from, &mut *bytes, at)).map_err(MemoryError::system("pread"))?;
+        retry_on_intr(|| pread(from, &mut bytes, at)).map_err(MemoryError::system("pread"))?;
     let mut written = 0;
     while let Some(rest) = bytes.get(written..read).filter(|rest| !rest.is_empty()) {
         let place = to.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
@@ -436,7 +442,7 @@ fn copy_file_bytes(
 }
 
 fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {
-    let stat = rustix::fs::fstat(fd).map_err(MemoryError::system("fstat"))?;
+    let stat = fstat(fd).map_err(MemoryError::system("fstat"))?;
     let file = u64::try_from(stat.st_size).unwrap_or(0);
     match offset.checked_add(size) {
         Some(end) if end <= file => Ok(()),
@@ -474,7 +480,7 @@ mod tests {
         let read_only = Memory::from_fd(fd(), 0, 16, false).unwrap();
         assert_eq!(read_only.write_at(0, &[1]), Err(MemoryError::ReadOnly));
         assert!(!read_only.is_for_copies());
-        rustix::fs::fcntl_add_seals(memory.fd(), SealFlags::WRITE).unwrap();
+        fcntl(memory.fd(), FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_WRITE)).unwrap();
         assert!(!memory.is_for_copies());
         assert!(memory.write_at(0, &[1]).is_err());
     }

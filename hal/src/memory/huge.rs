@@ -1,11 +1,15 @@
 //! Huge pages of files: having them, and mapping files so that they count.
 
 use std::ffi::c_void;
+use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::sys::{collapse_pages, offset as file_offset};
 
 /// The size of the system's huge pages, where it has any.
 const HUGE_PAGE: usize = 2 << 20;
@@ -27,8 +31,8 @@ pub fn gather_pages(file: BorrowedFd<'_>, len: u64) -> u64 {
         return 0;
     }
     // Nobody has access to it, so it doesn't matter what others do to the file.
-    let Ok(start) = map_file(whole, ProtFlags::empty(), file, 0) else { return 0 };
-    let gathered = gather(start, whole);
+    let Ok(start) = map_file(whole, ProtFlags::PROT_NONE, file, 0) else { return 0 };
+    let gathered = gather(start.as_ptr(), whole);
     // SAFETY: the mapping of above, of which nobody knows. It can't fail.
     let _ = unsafe { munmap(start, whole) };
     u64::try_from(gathered).unwrap_or(0)
@@ -39,9 +43,7 @@ fn gather(start: *mut c_void, len: usize) -> usize {
     for at in (0..len).step_by(HUGE_PAGE) {
         let began = Instant::now();
         let page = start.wrapping_byte_add(at);
-        // SAFETY: advice doesn't change content, wherever that may be.
-        let done = unsafe { libc::madvise(page, HUGE_PAGE, libc::MADV_COLLAPSE) } == 0;
-        if !done {
+        if collapse_pages(page, HUGE_PAGE).is_err() {
             return at;
         }
         if began.elapsed() > EXPENSIVE {
@@ -59,43 +61,45 @@ pub(super) fn map_file(
     access: ProtFlags,
     file: BorrowedFd<'_>,
     offset: u64,
-) -> Result<*mut c_void, Errno> {
-    let place = room_for(len, offset).unwrap_or(std::ptr::null_mut());
+) -> Result<NonNull<c_void>, Errno> {
+    let place = room_for(len, offset);
+    let len = NonZeroUsize::new(len).ok_or(Errno::EINVAL)?;
     // SAFETY: a new mapping, at that address if nothing is there, touches no existing memory.
-    unsafe { mmap(place, len, access, MapFlags::SHARED, file, offset) }
+    unsafe { mmap(place, len, access, MapFlags::MAP_SHARED, file, file_offset(offset)?) }
 }
 
 /// Returns an address with room for `len` bytes right now, whose huge pages begin where those of a
 /// file do.
-fn room_for(len: usize, offset: u64) -> Option<*mut c_void> {
-    let room = len.checked_add(HUGE_PAGE).filter(|_| len >= HUGE_PAGE)?;
+fn room_for(len: usize, offset: u64) -> Option<NonZeroUsize> {
+    let room = NonZeroUsize::new(len.checked_add(HUGE_PAGE).filter(|_| len >= HUGE_PAGE)?)?;
     let offset = usize::try_from(offset).ok()?;
-    let (access, flags) = (ProtFlags::empty(), MapFlags::PRIVATE);
+    let (access, flags) = (ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE);
     // SAFETY: a new mapping, where the system likes it, that is unmapped again before anybody knows
     // of it.
     let base = unsafe {
-        let base = mmap_anonymous(std::ptr::null_mut(), room, access, flags).ok()?;
-        let _ = munmap(base, room);
-        base
+        let base = mmap_anonymous(None, room, access, flags).ok()?;
+        let _ = munmap(base, room.get());
+        base.addr()
     };
-    Some(base.wrapping_byte_add(offset.wrapping_sub(base.addr()) % HUGE_PAGE))
+    base.checked_add(offset.wrapping_sub(base.get()) % HUGE_PAGE)
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
 
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-    use rustix::io::{pread, pwrite};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use nix::unistd::ftruncate;
 
     use super::*;
+    use crate::sys::{pread, pwrite};
 
     #[test]
     fn content_stays_whatever_is_gathered() {
         let bytes: Vec<u8> = (0u8..251).cycle().take(2 * HUGE_PAGE + 5000).collect();
         let len = bytes.len() as u64;
         let on_disk = tempfile::tempfile().unwrap();
-        let in_memory = memfd_create("gathered", MemfdFlags::CLOEXEC).unwrap();
+        let in_memory = memfd_create(c"gathered", MFdFlags::MFD_CLOEXEC).unwrap();
         for (what, file) in [("disk", on_disk.as_fd()), ("memory", in_memory.as_fd())] {
             for (piece, at) in bytes.chunks(10_000).zip((0..).step_by(10_000)) {
                 assert_eq!(pwrite(file, piece, at).unwrap(), piece.len());
@@ -110,9 +114,9 @@ mod tests {
 
     #[test]
     fn files_that_end_early_or_are_none_are_refused() {
-        let file = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
+        let file = memfd_create(c"short", MFdFlags::MFD_CLOEXEC).unwrap();
         ftruncate(&file, 5000).unwrap();
-        let (pipe, _end) = rustix::pipe::pipe().unwrap();
+        let (pipe, _end) = nix::unistd::pipe().unwrap();
         for (what, file) in [("a short file", file.as_fd()), ("a pipe", pipe.as_fd())] {
             for len in [0, 4096, 3 * HUGE_PAGE as u64, u64::MAX] {
                 assert_eq!(gather_pages(file, len), 0, "{what}, {len} bytes");
@@ -122,10 +126,10 @@ mod tests {
 
     #[test]
     fn large_files_lie_as_their_huge_pages_do() {
-        let file = memfd_create("large", MemfdFlags::CLOEXEC).unwrap();
+        let file = memfd_create(c"large", MFdFlags::MFD_CLOEXEC).unwrap();
         for (len, offset) in [(HUGE_PAGE, 0), (HUGE_PAGE + 1, 64 << 10), (3 * HUGE_PAGE, 6 << 20)] {
-            let start = map_file(len, ProtFlags::READ, file.as_fd(), offset as u64).unwrap();
-            assert_eq!(start.addr() % HUGE_PAGE, offset % HUGE_PAGE, "{len} from {offset}");
+            let start = map_file(len, ProtFlags::PROT_READ, file.as_fd(), offset as u64).unwrap();
+            assert_eq!(start.addr().get() % HUGE_PAGE, offset % HUGE_PAGE, "{len} from {offset}");
             // SAFETY: mapped just now, and nobody looks at it.
             unsafe { munmap(start, len) }.unwrap();
         }

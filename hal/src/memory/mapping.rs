@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::fs::SealFlags;
-use rustix::mm::ProtFlags;
+use nix::fcntl::SealFlag;
+use nix::sys::mman::{MmapAdvise, ProtFlags, madvise, munmap};
 
 use super::backing::is_dma_buf;
 use super::dma_buf::{DmaBuf, Moment};
@@ -16,6 +16,7 @@ use super::guard::Guard;
 use super::huge::map_file;
 use super::view::{View, ViewMut};
 use crate::budget::{Budget, Charge, Resource};
+use crate::sys::{page_size, seals};
 
 /// The access that a mapping is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Mapping {
         access: Access,
         budget: Option<&Arc<Budget>>,
     ) -> Result<Self, MemoryError> {
-        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        let page = u64::try_from(page_size()).unwrap_or(4096);
         let skew = offset % page;
         let len = usize::try_from(size).map_err(|_| MemoryError::TooLarge { size })?;
         if len == 0 {
@@ -84,12 +85,12 @@ impl Mapping {
         });
         let charge = charge.transpose()?;
         let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Access::Read => ProtFlags::PROT_READ,
+            Access::ReadWrite => ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
         };
         let base = map_file(mapped, protection, fd, offset.saturating_sub(skew))
             .map_err(MemoryError::system("mmap"))?;
-        let base = NonNull::new(base.cast::<u8>()).ok_or(MemoryError::TooLarge { size })?;
+        let base = base.cast::<u8>();
         let skew = usize::try_from(skew).unwrap_or(0);
         let (guard, dma_buf) = (None, None);
         let mut mapping = Self { base, mapped, skew, len, access, guard, dma_buf, _charge: charge };
@@ -211,7 +212,7 @@ impl Drop for Mapping {
         if self.mapped > 0 {
             // SAFETY: `base` and `mapped` are what mmap gave; views borrow the mapping, so none is
             // left. An error would mean that the range is not mapped: nothing to release then.
-            unsafe { unmap(self.base.as_ptr().cast::<c_void>(), self.mapped) };
+            unsafe { unmap(self.base.cast::<c_void>(), self.mapped) };
         }
     }
 }
@@ -221,21 +222,20 @@ impl Drop for Mapping {
 ///
 /// # Safety
 /// The mapping is the caller's, and nothing refers to it any more.
-unsafe fn unmap(base: *mut c_void, len: usize) {
-    use rustix::mm::{Advice, madvise, munmap};
+unsafe fn unmap(base: NonNull<c_void>, len: usize) {
     /// What the system gives up in a tenth of a millisecond or two.
     const PIECE: usize = 2 << 20;
     for at in (0..len).step_by(PIECE).filter(|_| len > 2 * PIECE) {
         let bytes = len.saturating_sub(at).min(PIECE);
-        // SAFETY: as the caller promises.
-        let _ = unsafe { madvise(base.wrapping_byte_add(at), bytes, Advice::LinuxDontNeed) };
+        // SAFETY: as the caller promises; the piece lies within the mapping.
+        let _ = unsafe { madvise(base.byte_add(at), bytes, MmapAdvise::MADV_DONTNEED) };
     }
     // SAFETY: as the caller promises.
     let _ = unsafe { munmap(base, len) };
 }
 
 fn is_sealed_against_shrinking(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+    seals(fd).is_ok_and(|seals| seals.contains(SealFlag::F_SEAL_SHRINK))
 }
 
 #[cfg(test)]
@@ -350,7 +350,8 @@ mod tests {
 
     /// An unsealed file that nobody finds.
     fn tempfile_in_memory(len: u64) -> std::fs::File {
-        let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let fd =
+            nix::sys::memfd::memfd_create(c"test", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap();
         let file = std::fs::File::from(fd);
         file.set_len(len).unwrap();
         file

@@ -9,12 +9,15 @@
 //! allocates.
 
 use std::ffi::{c_int, c_void};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::error::MemoryError;
 use super::guard::entry_of;
+use crate::sys::page_size;
 
 /// The file has no such page (any more). From <asm-generic/siginfo.h>; libc doesn't have it for
 /// every target.
@@ -64,7 +67,7 @@ fn install_in_front() -> Result<(), Errno> {
     if current.sa_sigaction == ours() {
         return Ok(());
     }
-    PAGE_SIZE.store(rustix::param::page_size(), Ordering::Relaxed); // sigaction orders it for us
+    PAGE_SIZE.store(page_size(), Ordering::Relaxed); // sigaction orders it for us
     if !remember(current) {
         return Ok(());
     }
@@ -87,10 +90,7 @@ fn exchange(new: Option<&libc::sigaction>) -> Result<libc::sigaction, Errno> {
     let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `new` is null or complete, with a handler of the three arguments that SA_SIGINFO asks
     // for.
-    if unsafe { libc::sigaction(libc::SIGBUS, new, &raw mut current) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
-    }
+    Errno::result(unsafe { libc::sigaction(libc::SIGBUS, new, &raw mut current) })?;
     Ok(current)
 }
 
@@ -125,23 +125,22 @@ fn previous(newest: *mut Previous) -> impl Iterator<Item = &'static Previous> {
 
 /// Takes some mappings that nobody needs: neighbours of different protection count one by one.
 fn set_aside() {
-    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-    let page = rustix::param::page_size();
-    let len = page.saturating_mul(RESERVE_PAGES);
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let page = page_size();
+    let Some(len) = NonZeroUsize::new(page.saturating_mul(RESERVE_PAGES)) else { return };
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
     // SAFETY: a new mapping, where the system likes it.
-    let base = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) };
+    let base = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_NONE, flags) };
     // Without a reserve it goes as well as it goes.
     let Ok(base) = base else { return };
-    for at in (0..len).step_by(page.saturating_mul(2)) {
+    for at in (0..len.get()).step_by(page.saturating_mul(2)) {
         // SAFETY: within the mapping of above, of which nobody knows.
-        let _ = unsafe { mprotect(base.wrapping_byte_add(at), page, MprotectFlags::READ) };
+        let _ = unsafe { mprotect(base.byte_add(at), page, ProtFlags::PROT_READ) };
     }
     // Relaxed: the handler gives addresses to munmap alone.
-    let had = RESERVE.compare_exchange(0, base.addr(), Ordering::Relaxed, Ordering::Relaxed);
+    let had = RESERVE.compare_exchange(0, base.addr().get(), Ordering::Relaxed, Ordering::Relaxed);
     if had.is_err() {
         // SAFETY: the mapping of above.
-        let _ = unsafe { munmap(base, len) };
+        let _ = unsafe { munmap(base, len.get()) };
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Stops the process `pid` (`SIGSTOP`), and returns when each of its threads has stopped: until
 /// then some may still answer.
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// # Errors
 /// There is no such process, or it is another user's.
 pub fn stop_process(pid: u32) -> io::Result<()> {
-    signal(pid, Signal::STOP)?;
+    signal(pid, Signal::SIGSTOP)?;
     while !is_stopped(pid)? {
         thread::yield_now();
     }
@@ -24,12 +25,13 @@ pub fn stop_process(pid: u32) -> io::Result<()> {
 /// # Errors
 /// There is no such process, or it is another user's.
 pub fn continue_process(pid: u32) -> io::Result<()> {
-    signal(pid, Signal::CONT)
+    signal(pid, Signal::SIGCONT)
 }
 
 fn signal(pid: u32, signal: Signal) -> io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(kill_process(pid, signal)?)
+    // 0 and what is no PID would be the caller's own group, or another one.
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(kill(Pid::from_raw(pid), signal)?)
 }
 
 /// Whether every thread is in the state `T` of `/proc`; a thread that has just ended counts as

@@ -33,7 +33,7 @@ pub fn traced_test(test: &str, variable: &str, value: &str) -> Option<String> {
 
 /// A system call that stands out in a trace, for [`calls_between_marks`].
 pub fn mark() {
-    let _ = rustix::process::getpgid(None);
+    let _ = nix::unistd::getpgid(None);
 }
 
 /// For each pair of [`mark`]s of a thread in a log of [`traced_test`], the calls it made in

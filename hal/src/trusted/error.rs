@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
+use nix::errno::Errno;
 
 /// Why a file or directory is not used: others than the user and root have, or could have, a say in
 /// it.

@@ -24,8 +24,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat};
-use rustix::io::Errno;
+use nix::NixPath;
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+
+use crate::sys::file_type;
 
 pub use error::TrustError;
 pub use owners::Owners;
@@ -110,40 +115,39 @@ impl TrustedDir {
     /// It can't be read.
     pub fn names(&self) -> Result<Vec<OsString>, TrustError> {
         let failed = |errno: Errno| TrustError::system(&self.path, errno);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat(&self.fd, c".", flags, Mode::empty()).map_err(failed)?;
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut dir = Dir::openat(&self.fd, c".", flags, Mode::empty()).map_err(failed)?;
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::new(dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name().to_owned();
-            if !matches!(name.as_bytes(), b"." | b"..") {
-                names.push(OsString::from_vec(name.into_bytes()));
+        for entry in dir.iter() {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..") {
+                names.push(OsString::from_vec(name.to_vec()));
             }
         }
         Ok(names)
     }
 
     /// Opens a regular file in it, as `flags` say, without following a link; made with mode 0600
-    /// where they have [`OFlags::CREATE`]. [`OFlags::TRUNC`] is not for here: the file is examined
+    /// where they have [`OFlag::O_CREAT`]. [`OFlag::O_TRUNC`] is not for here: the file is examined
     /// after it was opened.
     ///
     /// # Errors
     /// It isn't a trusted user's, others may write it, it has further names (hard links), or can't
     /// be opened.
-    pub fn file(&self, name: &OsStr, flags: OFlags) -> Result<File, TrustError> {
+    pub fn file(&self, name: &OsStr, flags: OFlag) -> Result<File, TrustError> {
         let path = self.path.join(name);
         // Not waiting for whoever has the other end of a FIFO.
-        let safe = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd =
-            openat(&self.fd, name, flags | safe, Mode::RUSR | Mode::WUSR).map_err(|errno| {
-                match errno {
-                    Errno::LOOP => TrustError::Link { path: path.clone() },
-                    errno => TrustError::system(&path, errno),
-                }
-            })?;
+        let safe = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        let fd = openat(&self.fd, name, flags | safe, mode).map_err(|errno| match errno {
+            Errno::ELOOP => TrustError::Link { path: path.clone() },
+            errno => TrustError::system(&path, errno),
+        })?;
         let stat = fstat(&fd).map_err(|errno| TrustError::system(&path, errno))?;
         let step = Step { fd, path, stat, shared: self.shared };
         step.check_file(self.owners)?;
-        if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
+        if flags.intersects(OFlag::O_WRONLY | OFlag::O_RDWR) {
             step.check_links()?;
         }
         Ok(step.fd.into())
@@ -156,9 +160,9 @@ impl TrustedDir {
     pub fn socket(&self, name: &OsStr) -> Result<OwnedFd, TrustError> {
         let step = self.step(name)?;
         step.check_owner(self.owners)?;
-        match FileType::from_raw_mode(step.stat.st_mode) {
-            FileType::Socket => Ok(step.fd),
-            FileType::Symlink => Err(TrustError::Link { path: step.path }),
+        match step.kind() {
+            SFlag::S_IFSOCK => Ok(step.fd),
+            SFlag::S_IFLNK => Err(TrustError::Link { path: step.path }),
             _ => Err(TrustError::Kind { path: step.path, expected: "socket" }),
         }
     }
@@ -200,7 +204,7 @@ pub fn append_trusted(path: &Path, owners: Owners) -> Result<File, TrustError> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(TrustError::Kind { path, expected: "file" });
     };
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT;
     TrustedDir::open_shared(dir, owners)?.file(name, flags)
 }
 
@@ -226,7 +230,7 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
 struct Step {
     fd: OwnedFd,
     path: PathBuf,
-    stat: Stat,
+    stat: FileStat,
     /// True if a directory on the way is one that everybody may write.
     shared: bool,
 }
@@ -235,10 +239,10 @@ impl Step {
     fn open(
         dir: BorrowedFd<'_>,
         path: PathBuf,
-        name: impl rustix::path::Arg,
+        name: &(impl NixPath + ?Sized),
         shared: bool,
     ) -> Result<Self, TrustError> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = openat(dir, name, flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
         match opened {
             Ok((stat, fd)) => Ok(Self { fd, path, stat, shared }),
@@ -246,17 +250,17 @@ impl Step {
         }
     }
 
-    fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.stat.st_mode)
+    fn kind(&self) -> SFlag {
+        file_type(self.stat.st_mode)
     }
 
     fn is_directory(&self) -> bool {
-        self.kind() == FileType::Directory
+        self.kind() == SFlag::S_IFDIR
     }
 
     /// Returns whether root alone decides what is here.
     fn is_roots(&self, owners: Owners) -> bool {
-        let alone = self.stat.st_mode & OTHERS_WRITE == 0 || self.kind() == FileType::Symlink;
+        let alone = self.stat.st_mode & OTHERS_WRITE == 0 || self.kind() == SFlag::S_IFLNK;
         !self.shared && alone && owners.is_root(self.stat.st_uid, self.shared)
     }
 
@@ -281,8 +285,8 @@ impl Step {
 
     fn check_file(&self, owners: Owners) -> Result<(), TrustError> {
         match self.kind() {
-            FileType::RegularFile => {}
-            FileType::Symlink => return Err(TrustError::Link { path: self.path.clone() }),
+            SFlag::S_IFREG => {}
+            SFlag::S_IFLNK => return Err(TrustError::Link { path: self.path.clone() }),
             _ => return Err(TrustError::Kind { path: self.path.clone(), expected: "file" }),
         }
         self.check_owner(owners)?;
@@ -307,7 +311,7 @@ impl Step {
 /// Opens what a path leads to, and examines every directory on the way.
 fn walk(path: &Path, owners: Owners, make: bool) -> Result<Step, TrustError> {
     let mut ahead = components(&absolute(path)?);
-    let root = Step::open(CWD, PathBuf::from("/"), c"/", false)?;
+    let root = Step::open(AT_FDCWD, PathBuf::from("/"), c"/", false)?;
     root.check_directory(owners)?;
     let (mut way, mut at, mut links) = (Vec::new(), root, 0usize);
     while let Some(name) = ahead.pop_front() {
@@ -325,22 +329,22 @@ fn walk(path: &Path, owners: Owners, make: bool) -> Result<Step, TrustError> {
             Err(TrustError::System { source, .. })
                 if make && source.kind() == io::ErrorKind::NotFound =>
             {
-                match mkdirat(&at.fd, name.as_os_str(), Mode::RWXU) {
-                    Ok(()) | Err(Errno::EXIST) => next()?,
+                match mkdirat(&at.fd, name.as_os_str(), Mode::S_IRWXU) {
+                    Ok(()) | Err(Errno::EEXIST) => next()?,
                     Err(errno) => return Err(TrustError::system(&path, errno)),
                 }
             }
             step => step?,
         };
         match step.kind() {
-            FileType::Symlink => {
+            SFlag::S_IFLNK => {
                 links = links.saturating_add(1);
                 if links > MOST_LINKS || !at.is_roots(owners) || !step.is_roots(owners) {
                     return Err(TrustError::Link { path: step.path });
                 }
-                let target = readlinkat(&step.fd, c"", Vec::new())
+                let target = readlinkat(&step.fd, c"")
                     .map_err(|errno| TrustError::system(&step.path, errno))?;
-                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                let target = PathBuf::from(target);
                 if target.is_absolute() {
                     // Back to the root, which is at the beginning of the way.
                     way.truncate(1);
@@ -350,7 +354,7 @@ fn walk(path: &Path, owners: Owners, make: bool) -> Result<Step, TrustError> {
                 replaced.append(&mut ahead);
                 ahead = replaced;
             }
-            FileType::Directory => {
+            SFlag::S_IFDIR => {
                 step.check_directory(owners)?;
                 way.push(std::mem::replace(&mut at, step));
             }

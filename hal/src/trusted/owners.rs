@@ -14,7 +14,7 @@ pub struct Owners {
 impl Owners {
     /// Root and this process's effective user.
     pub fn own() -> Self {
-        Self { own: Some(rustix::process::geteuid().as_raw()), named: None }
+        Self { own: Some(nix::unistd::geteuid().as_raw()), named: None }
     }
 
     /// Root alone.

@@ -18,7 +18,7 @@ fn directories_of_ours_are_opened_and_made() {
     assert!(TrustedDir::open(&path, Owners::own()).unwrap_err().is_absent());
     let made = TrustedDir::create(&path, Owners::own()).unwrap();
     assert_eq!((made.path(), made.mode()), (path.as_path(), 0o700));
-    assert_eq!(made.owner(), rustix::process::geteuid().as_raw());
+    assert_eq!(made.owner(), nix::unistd::geteuid().as_raw());
     std::fs::write(path.join("file"), "text").unwrap();
     assert_eq!(made.names().unwrap(), ["file"]);
     assert_eq!(read_trusted(&path.join("../two/./file"), Owners::own()).unwrap(), "text");
@@ -95,11 +95,11 @@ fn hard_links_and_other_kinds_are_refused() {
     let refused = append_trusted(&file, Owners::own()).unwrap_err();
     assert!(matches!(refused, TrustError::Links { links: 2, .. }), "{refused}");
     let fifo = home.path().join("fifo");
-    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    nix::unistd::mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     // Neither waits for a writer.
     let refused = [read_trusted(&fifo, Owners::own()).map(drop), {
         let dir = TrustedDir::open(home.path(), Owners::own()).unwrap();
-        dir.file(OsStr::new("fifo"), OFlags::RDONLY).map(drop)
+        dir.file(OsStr::new("fifo"), OFlag::O_RDONLY).map(drop)
     }];
     for refused in refused {
         assert!(matches!(refused, Err(TrustError::Kind { .. })), "{refused:?}");

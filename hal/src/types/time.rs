@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// A reading of the steady (monotonic) clock in nanoseconds, the same in every process.
@@ -14,11 +15,9 @@ pub struct TimePoint {
 impl TimePoint {
     /// The clock's reading now.
     pub fn now() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        // The kernel's monotonic clock starts at boot and is never negative.
-        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-        let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
-        Self { nanoseconds: seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds) }
+        // Every Linux has this clock, which starts at boot and is never negative.
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+        Self { nanoseconds: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) }
     }
 
     /// The point `duration` from now; the end of time where that is beyond the clock's range.

@@ -80,20 +80,20 @@ fn fences_are_waited_for_on_behalf_of_older_drivers() {
         }
         let prepared = prepare(&*device, relu_model(&[2])).unwrap();
         let (request, memory) = relu_request(&[-1.0, 3.0]).unwrap();
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        rustix::io::write(&write, b"x").unwrap();
+        let (read, write) = nix::unistd::pipe().unwrap();
+        nix::unistd::write(&write, b"x").unwrap();
         let options = ExecutionOptions::default();
         let fenced = prepared.execute_fenced(request.clone(), vec![read], options, None).unwrap();
         assert!(fenced.sync_fence.is_none(), "{what}");
         assert_eq!(fenced.callback.execution_info(), Ok(FencedTiming::default()), "{what}");
         assert_eq!(output(&memory, 8, 2), [0.0, 3.0], "{what}");
 
-        let (closed, write) = rustix::pipe::pipe().unwrap();
+        let (closed, write) = nix::unistd::pipe().unwrap();
         drop(write);
         let error = prepared.execute_fenced(request.clone(), vec![closed], options, None);
         assert_eq!(error.err().map(|e| e.status), Some(ErrorStatus::InvalidArgument), "{what}");
 
-        let (never, _write) = rustix::pipe::pipe().unwrap();
+        let (never, _write) = nix::unistd::pipe().unwrap();
         let deadline = Some(TimePoint::after(std::time::Duration::from_millis(1)));
         let options = ExecutionOptions { deadline, ..options };
         let error = prepared.execute_fenced(request, vec![never], options, None);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,15 +11,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, prlimit,
-};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
+use nnburst::hal::process::open_pidfd;
 
 use super::proc::{Usage, signal_name};
 use crate::error::MltsError;
 use crate::protocol::Via;
+use crate::sys::limit_data;
 use crate::target::{How, Target};
 
 /// The time that a program has to serve.
@@ -128,15 +130,12 @@ impl TestedDriver {
     /// Limits the process's data to so many bytes more than it has now: what it may write to and
     /// nobody else sees, not what it has only reserved.
     pub(crate) fn limit_memory(&self, more: u64) -> std::io::Result<()> {
-        let pid = self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let pid = pid.ok_or(rustix::io::Errno::SRCH)?;
-        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()))?;
+        let pid = self.process().ok_or(Errno::ESRCH)?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let kib = status.lines().find_map(|line| line.strip_prefix("VmData:"));
         let kib = kib.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         let limit = kib.unwrap_or(0).saturating_mul(1024).saturating_add(more);
-        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        prlimit(Some(pid), Resource::Data, limit)?;
-        Ok(())
+        Ok(limit_data(pid, limit)?)
     }
 
     /// The same service for another client; its process stays with `self`.
@@ -186,19 +185,14 @@ impl TestedDriver {
         match &self.target.how {
             How::Embedded { .. } | How::Library { .. } => {}
             How::Command { argv } => {
-                let (ours, theirs) = rustix::net::socketpair(
-                    AddressFamily::UNIX,
-                    SocketType::STREAM,
-                    SocketFlags::CLOEXEC,
-                    None,
-                )
-                .map_err(|errno| unreachable(errno.to_string()))?;
+                let pair = UnixStream::pair();
+                let (ours, theirs) = pair.map_err(|error| unreachable(error.to_string()))?;
                 let mut command = program(argv).map_err(unreachable)?;
-                let child = command.stdin(Stdio::from(theirs)).spawn();
+                let child = command.stdin(OwnedFd::from(theirs)).spawn();
                 let mut child = child.map_err(|error| unreachable(error.to_string()))?;
                 self.stderr.follow(&mut child);
                 self.child = Some(child);
-                self.socket = Some(ours);
+                self.socket = Some(ours.into());
             }
             How::Service { argv, instance } => {
                 let dir = match &self.dir {
@@ -227,10 +221,10 @@ impl TestedDriver {
                 let socket = dir.join(format!("{instance}.sock"));
                 let failed = |error| unreachable(format!("{}: {error}", socket.display()));
                 let stream = UnixStream::connect(&socket).map_err(failed)?;
-                let peer = rustix::net::sockopt::socket_peercred(&stream);
+                let peer = getsockopt(&stream, sockopt::PeerCredentials);
                 let peer = peer.map_err(|errno| failed(errno.into()))?;
-                self.other = u32::try_from(peer.pid.as_raw_nonzero().get()).ok();
-                self.watch = watch(peer.pid);
+                self.other = u32::try_from(peer.pid()).ok();
+                self.watch = watch(Pid::from_raw(peer.pid()));
             }
         }
         self.start_time = begun.elapsed();
@@ -300,11 +294,11 @@ impl TestedDriver {
 
     /// Sends a signal that the test plans.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        let ends = !matches!(signal, Signal::STOP | Signal::CONT);
+        let ends = !matches!(signal, Signal::SIGSTOP | Signal::SIGCONT);
         self.is_killed |= ends;
         if let Some(pid) = self.process() {
             // A process that is gone already is noticed by `ended`.
-            let _ = kill_process(pid, signal);
+            let _ = kill(pid, signal);
         }
     }
 
@@ -329,7 +323,7 @@ impl TestedDriver {
     }
 
     fn process(&self) -> Option<Pid> {
-        self.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+        self.pid().and_then(|pid| Some(Pid::from_raw(i32::try_from(pid).ok()?)))
     }
 
     /// The last lines on standard error.
@@ -366,18 +360,15 @@ impl Drop for TestedDriver {
 
 /// A descriptor that is readable once all threads of a process have ended.
 fn watch(process: Pid) -> Option<OwnedFd> {
-    pidfd_open(process, PidfdFlags::empty()).ok()
+    open_pidfd(u32::try_from(process.as_raw()).ok()?).ok()
 }
 
 /// Returns whether the process behind the descriptor has ended, or does within `patience`.
 fn has_ended(process: &OwnedFd, patience: Duration) -> bool {
-    let patience = Timespec {
-        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: patience.subsec_nanos().into(),
-    };
-    let mut ends = [PollFd::new(process, PollFlags::IN)];
+    let mut ends = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
     // Interrupted is not ended; who waits asks again.
-    poll(&mut ends, Some(&patience)).is_ok_and(|ready| ready > 0)
+    poll(&mut ends, patience).is_ok_and(|ready| ready > 0)
 }
 
 fn program(argv: &[String]) -> Result<Command, String> {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, raise};
 use nnburst_driver::{CpuDriver, CpuDriverOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Peer, Service, inherited, service_dir};
-use rustix::process::{Signal, getpid, kill_process};
 
 /// What is wrong with a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub(crate) fn serve_in_directory(fault: Fault) {
 /// Ends as a broken pointer does; the first signal only wakes the runtime's handler.
 fn die() -> ! {
     loop {
-        kill_process(getpid(), Signal::SEGV).unwrap();
+        raise(Signal::SIGSEGV).unwrap();
     }
 }
 

@@ -10,7 +10,7 @@ use nnburst::hal::{
     FencedExecutionCallback, FencedTiming, HalError, TimePoint, bound, wait_for_fence,
 };
 
-use rustix::event::{EventfdFlags, eventfd};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::call::Call;
 use crate::compilation::Ready;
@@ -74,8 +74,9 @@ fn signalled() -> Option<Arc<OwnedFd>> {
     let mut fence = FENCE.get().lock().unwrap_or_else(PoisonError::into_inner);
     if fence.is_none() {
         // As a semaphore: each read takes 1.
-        let flags = EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        *fence = eventfd(u32::MAX, flags).ok().map(Arc::new);
+        let flags = EfdFlags::EFD_SEMAPHORE | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let made = EventFd::from_value_and_flags(u32::MAX, flags);
+        *fence = made.ok().map(|made| Arc::new(made.into()));
     }
     fence.clone()
 }

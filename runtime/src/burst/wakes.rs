@@ -14,7 +14,7 @@ pub(super) struct WakeBoth {
 impl Wake for WakeBoth {
     fn wake(self: Arc<Self>) {
         // Fails only if the counter is at its end, when it is readable anyway.
-        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        let _ = nix::unistd::write(&self.fd, &1u64.to_ne_bytes());
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
         }

@@ -28,9 +28,9 @@ pub fn serve_if_asked() {
         assert!(limits.apply());
     }
     if let Some(current) = std::env::var(FILE_SIZE).ok().and_then(|value| value.parse().ok()) {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
-        setrlimit(Resource::Fsize, Rlimit { current: Some(current), maximum }).unwrap();
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+        setrlimit(Resource::RLIMIT_FSIZE, current, most).unwrap();
     }
     nnburst::serve_inherited("nnapi-sample_all", 0, &DriverOptions::default()).unwrap();
 }

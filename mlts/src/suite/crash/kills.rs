@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use nix::sys::signal::Signal;
 
 use super::{TestRun, recovery, since_ms};
 use crate::data::Random;
@@ -24,14 +24,14 @@ const BURST_NOTICE_MS: f64 = 10.0;
 const LATE_TURNS: f64 = 3.0;
 /// The kinds of calls that c14 kills under, with the signals.
 const PENDING: [(&str, Kill); 8] = [
-    ("compile", Kill::Now(Signal::KILL)),
-    ("execute", Kill::Now(Signal::KILL)),
-    ("execute-segv", Kill::Now(Signal::SEGV)),
+    ("compile", Kill::Now(Signal::SIGKILL)),
+    ("execute", Kill::Now(Signal::SIGKILL)),
+    ("execute-segv", Kill::Now(Signal::SIGSEGV)),
     ("execute-stopped", Kill::Stopped),
-    ("burst-spin", Kill::Now(Signal::KILL)),
-    ("burst-block", Kill::Now(Signal::SEGV)),
-    ("burst-adaptive", Kill::Now(Signal::KILL)),
-    ("fence", Kill::Now(Signal::KILL)),
+    ("burst-spin", Kill::Now(Signal::SIGKILL)),
+    ("burst-block", Kill::Now(Signal::SIGSEGV)),
+    ("burst-adaptive", Kill::Now(Signal::SIGKILL)),
+    ("fence", Kill::Now(Signal::SIGKILL)),
 ];
 
 /// A way to kill a driver.
@@ -138,13 +138,13 @@ impl TestRun<'_> {
                 }
                 std::thread::sleep(delay);
                 if let Kill::Stopped = kill {
-                    driver.signal(Signal::STOP);
+                    driver.signal(Signal::SIGSTOP);
                     std::thread::sleep(Duration::from_secs(1));
-                    driver.signal(Signal::CONT);
+                    driver.signal(Signal::SIGCONT);
                     std::thread::sleep(delay);
                 }
                 killed_ns = monotonic_ns();
-                driver.kill(if let Kill::Now(signal) = kill { signal } else { Signal::KILL });
+                driver.kill(if let Kill::Now(signal) = kill { signal } else { Signal::SIGKILL });
                 dead_ns = monotonic_ns();
             };
             let work = self.work("pending", &[("what", what)]);

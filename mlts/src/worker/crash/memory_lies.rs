@@ -5,11 +5,15 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::uio::pwrite;
+use nix::unistd::ftruncate;
 use nnburst::hal::{
     Access, BufferDesc, BufferRole, ExecutionOptions, Memory, Request, RequestPool,
 };
 use nnburst::{BurstOptions, RuntimeError};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use serde_json::{Value, json};
 
 use super::mutations::{prepare, request_of, still_right};
@@ -130,9 +134,9 @@ fn unsealed(request: &Request, lie: Lie) -> Outcome<Unsealed> {
     let (input, _) = copy_of(&memory_of(0)?)?;
     let (output, size) = copy_of(&memory_of(1)?)?;
     match lie {
-        Lie::OutputReadOnly => seal(&output, SealFlags::WRITE)?,
+        Lie::OutputReadOnly => seal(&output, SealFlag::F_SEAL_WRITE)?,
         Lie::SealedAndRight => {
-            seal(&input, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW)?;
+            seal(&input, SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW)?;
         }
         _ => {}
     }
@@ -152,18 +156,18 @@ fn unsealed(request: &Request, lie: Lie) -> Outcome<Unsealed> {
     Ok(Unsealed { input, output, request: Request { pools, ..request.clone() } })
 }
 
-fn system(errno: rustix::io::Errno) -> Stopped {
-    Stopped::failed(format!("a memory of the suite's: {errno}"))
+fn system(errno: Errno) -> Stopped {
+    Stopped::failed(format!("a memory of the suite's: {}", std::io::Error::from(errno)))
 }
 
-fn seal(file: &OwnedFd, seals: SealFlags) -> Outcome<()> {
-    fcntl_add_seals(file, seals).map_err(system)
+fn seal(file: &OwnedFd, seals: SealFlag) -> Outcome<()> {
+    fcntl(file, FcntlArg::F_ADD_SEALS(seals)).map(drop).map_err(system)
 }
 
 /// A file with the bytes of a memory, and its size.
 fn copy_of(memory: &Memory) -> Outcome<(OwnedFd, u64)> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = memfd_create("nnburst-mlts", flags).map_err(system)?;
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let fd = memfd_create(c"nnburst-mlts", flags).map_err(system)?;
     let failed = |error: nnburst::hal::MemoryError| {
         Stopped::from(CallError::from(RuntimeError::from(error)))
     };
@@ -189,7 +193,7 @@ fn spoil_in_flight(memories: &Unsealed, lie: Lie, delay: Duration) {
         Lie::WrittenInFlight => {
             for round in 0..8_u8 {
                 let noise = [round.wrapping_mul(37); 512];
-                let _ = rustix::io::pwrite(&memories.input, &noise, u64::from(round) * 512);
+                let _ = pwrite(&memories.input, &noise, i64::from(round) * 512);
             }
         }
         Lie::CutBefore | Lie::OutputReadOnly | Lie::SealedAndRight => {}

@@ -79,8 +79,8 @@ fn self_test(part: &str) -> Outcome<Value> {
         "self-spin" => loop {},
         "self-exit" => std::process::exit(7),
         "self-killed" => {
-            let this = rustix::process::getpid();
-            let _ = rustix::process::kill_process(this, rustix::process::Signal::SEGV);
+            let this = nix::unistd::getpid();
+            let _ = nix::sys::signal::kill(this, nix::sys::signal::Signal::SIGSEGV);
             Ok(Value::Null)
         }
         other => Err(Stopped::failed(format!("there is no part {other:?}"))),

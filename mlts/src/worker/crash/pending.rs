@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst::{BurstOptions, Wait};
-use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 
 use super::part::{CrashPart, ready};
@@ -130,8 +130,9 @@ fn until_lost(part: &CrashPart<'_>, subject: &Subject, what: &str) -> Outcome<(u
 
 /// A fence that has not signalled, for a call, and what keeps it alive.
 fn fence() -> Outcome<(Vec<OwnedFd>, OwnedFd)> {
-    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    let made = made.map_err(|errno| Stopped::failed(errno.to_string()))?;
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let made = EventFd::from_value_and_flags(0, flags).map_err(std::io::Error::from);
+    let made = OwnedFd::from(made.map_err(|error| Stopped::failed(error.to_string()))?);
     let copy = made.try_clone().map_err(|error| Stopped::failed(error.to_string()))?;
     Ok((vec![copy], made))
 }

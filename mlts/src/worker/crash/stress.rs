@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, getpid, kill_process};
+use nix::sys::signal::{Signal, raise};
 use serde_json::Value;
 
 use super::part::{CrashPart, events, ready};
@@ -148,6 +148,6 @@ fn suicide(part: &CrashPart<'_>) {
     let Some(after) = extra(part, "suicide_ms") else { return };
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(after));
-        let _ = kill_process(getpid(), Signal::KILL);
+        let _ = raise(Signal::SIGKILL);
     });
 }
