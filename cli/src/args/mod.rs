@@ -1,0 +1,355 @@
+//! The command line: what is asked for, as types.
+
+mod engine;
+mod mlts;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use engine::{Api, Engine, Hint, Hybrid, ImportArgs, ModeArg, Pace, WaitArg};
+pub(crate) use mlts::{
+    MltsAccept, MltsArgs, MltsCommand, MltsCompareArgs, MltsListArgs, MltsReplayArgs,
+    MltsReportArgs, MltsRunArgs, MltsWhat,
+};
+
+use crate::session::DEFAULT_DRIVER;
+use engine::milliseconds;
+
+/// Neural networks through the Android Neural Networks HAL, on Linux.
+///
+/// Exit codes: 0 success, 1 a check failed, 2 bad usage, 3 the device was lost, 4 a deadline was
+/// missed.
+#[derive(Debug, Parser)]
+#[command(name = "nnburst", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what a burst is worth: a driver in a process of its own, a built-in network, a table of
+    /// latencies.
+    Demo(DemoArgs),
+    /// Run a model on raw tensors, or classify a photo.
+    Run(RunArgs),
+    /// Measure the latency of models.
+    Bench(BenchArgs),
+    /// List the devices and what they say of themselves.
+    Devices(DevicesArgs),
+    /// Say for each operation of a model whether a device takes it, and why not.
+    Check(CheckArgs),
+    /// Say whether this machine lets bursts be quick, what to do where not, and what is set.
+    Doctor(DoctorArgs),
+    /// Print a model as a graph for Graphviz.
+    Dot(DotArgs),
+    /// Serve a sample driver until stopped.
+    Serve(ServeArgs),
+    /// Run a folder of conformance cases.
+    Vts(VtsArgs),
+    /// Watch the bursts of the services that run: a table that renews itself.
+    Top(TopArgs),
+    /// Print the bursts of the services that run, once.
+    Dump(DumpArgs),
+    /// Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report.
+    Mlts(MltsArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// A tenth of the frames, for a quick look.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// One JSON object per row instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Run a network that needs no file instead.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    /// A JPEG or PNG to classify.
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    pub(crate) image: Option<PathBuf>,
+    /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as
+    /// 0=frame.bin; inputs left out are zeros. Of a device or a FIFO as many are read as the input
+    /// takes.
+    #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
+    pub(crate) input: Vec<(usize, PathBuf)>,
+    /// Names of the classes, one a line, as many as the first output has elements [default: those
+    /// that the model's file packs].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+    /// The number of classes to show.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    pub(crate) top: usize,
+    /// Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the
+    /// model's file.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Run on N consecutive inputs of each file, the model's state kept in between.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) steps: u32,
+    /// Start anew, the model's state as before the first step, every N steps.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) reset_every: Option<u32>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
+    let (index, file) = text.split_once('=').ok_or("expected I=FILE, such as 0=frame.bin")?;
+    let index = index.parse().map_err(|_| format!("{index:?} is no number of an input"))?;
+    Ok((index, PathBuf::from(file)))
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// .tflite files, or folders with a model.tflite in them.
+    #[arg(required_unless_present_any = ["builtin", "ceiling"])]
+    pub(crate) models: Vec<PathBuf>,
+    /// Measure networks that need no file.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) builtin: Vec<String>,
+    /// Calls to measure, after a tenth as many (1000 at most) to warm up.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Say where the time goes instead: a row per step of the plan, computed in this process, with
+    /// its share of what this machine could do.
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Measure this machine instead: the arithmetic and the memory of one core.
+    #[arg(long)]
+    pub(crate) ceiling: bool,
+    /// Prepare each model into a cache, and measure what is loaded from there; `compile_ms` is then
+    /// the loading.
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Print one JSON object per model.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArgs {
+    /// Print one JSON object per device.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `nnburst doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Check a network that needs no file.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    /// The device to ask [default: embedded]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Say how the model would be spread over these devices, and why
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "device")]
+    pub(crate) devices: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DotArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present = "builtin")]
+    pub(crate) model: Option<PathBuf>,
+    /// Draw a network that needs no file.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// The driver: nnburst-cpu, or a sample driver such as nnapi-sample_all.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DRIVER)]
+    pub(crate) driver: String,
+    /// First measure the driver's figures on this machine; they are kept for its next starts.
+    #[arg(long)]
+    pub(crate) calibrate: bool,
+    /// Serve one client on this inherited socket, and end when it disconnects.
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) fd: Option<i32>,
+    /// Threads that compute one execution.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// A precision hint: models that allow relaxed precision are computed faster and less exactly.
+    #[arg(long, alias = "wish", value_enum)]
+    pub(crate) hint: Option<Hint>,
+    /// Keep this user's rights while serving: files, sockets, programs. Without them, a client that
+    /// takes the driver over by a fault of its code gets no further than the driver.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Only this service [default: all].
+    pub(crate) service: Option<String>,
+    /// Milliseconds from look to look.
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = milliseconds)]
+    pub(crate) interval: Duration,
+    /// Ends after so many looks [default: when stopped].
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DumpArgs {
+    /// Only this service [default: all].
+    pub(crate) service: Option<String>,
+    /// Print one JSON object per burst.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VtsArgs {
+    /// The folder with the cases.
+    pub(crate) dir: PathBuf,
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "SUBSTR")]
+    pub(crate) filter: Option<String>,
+    /// Leave the shapes of the outputs open, and expect the driver to report them.
+    #[arg(long)]
+    pub(crate) dynamic_shapes: bool,
+    /// Make the first output's buffer a byte too short, and expect the driver to say so.
+    #[arg(long)]
+    pub(crate) insufficient_size: bool,
+    /// Run the signed twin of each case with unsigned 8-bit operands.
+    #[arg(long)]
+    pub(crate) signed_twins: bool,
+    /// Feed constant tensors (weights, shapes, axes) as inputs.
+    #[arg(long)]
+    pub(crate) all_tensors_as_inputs: bool,
+    /// Have every suitable input made by an ADD in front of the model, so that it is a temporary.
+    #[arg(long)]
+    pub(crate) all_inputs_as_internal: bool,
+    /// Put the arguments into buffers that the driver manages.
+    #[arg(long)]
+    pub(crate) device_memory: bool,
+    /// Prepare each model into a cache, and run what is loaded from there.
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Through which interface. With ndk, devices are those of the library: nnapi-reference where
+    /// none is named.
+    #[arg(long, value_enum, default_value = "rust")]
+    pub(crate) api: Api,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory;
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Generated files below the crate are those of the command line; `NNBURST_WRITE_DOCS=1` writes
+    /// them anew.
+    fn are_up_to_date(folder: &str, generate: impl Fn(&Path)) {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let made = tempfile::tempdir().unwrap();
+        let to = if std::env::var_os("NNBURST_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(&kept).unwrap();
+            kept.as_path()
+        } else {
+            made.path()
+        };
+        generate(to);
+        let list = |dir: &Path| {
+            let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+            let mut all: Vec<_> = entries
+                .map(|path| (path.file_name().unwrap().to_owned(), std::fs::read(&path).unwrap()))
+                .collect();
+            all.sort();
+            all
+        };
+        assert!(list(to) == list(&kept), "cargo xtask manual writes cli/{folder} anew");
+    }
+
+    #[test]
+    fn the_manual_pages_are_those_of_the_command_line() {
+        are_up_to_date("man", |dir| clap_mangen::generate_to(Cli::command(), dir).unwrap());
+    }
+
+    #[test]
+    fn completions_of_the_manual_are_those_of_the_command_line() {
+        are_up_to_date("completions", |dir| {
+            for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+                clap_complete::generate_to(shell, &mut Cli::command(), "nnburst", dir).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_given_arrives() {
+        let line =
+            "nnburst bench a b --runs 20 --mode sync --wait spin --cpus 0,1 --period 33.3 --json";
+        let Command::Bench(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("bench was asked for");
+        };
+        assert_eq!(args.models.len(), 2);
+        assert_eq!((args.engine.mode, args.engine.wait), (ModeArg::Sync, WaitArg::Spin));
+        assert_eq!(args.engine.cpus, [0, 1]);
+        assert_eq!(args.pace.period, Some(Duration::from_micros(33_300)));
+        for wrong in [
+            "nnburst run",
+            "nnburst run m --input x",
+            "nnburst bench m --period 0",
+            "nnburst bench m --threads 0",
+        ] {
+            assert!(Cli::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
+        }
+    }
+}
