@@ -65,8 +65,8 @@
 //! | open: exchange acquire | `the_owner_sees_what_helpers_did_in_every_job` |
 //! | leave: release | `the_owner_sees_what_helpers_did_in_every_job` |
 //! | leave: acquire when closing, waiting | `the_owner_sees_what_helpers_did_in_every_job` |
-//! | sleep: the owner's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
-//! | sleep: the helper's fence | `a_helper_that_parks_is_woken_by_the_next_job` |
+//! | sleep: the owner's fence | `a_helper_that_sleeps_is_woken_by_the_next_job` |
+//! | sleep: the helper's fence | `a_helper_that_sleeps_is_woken_by_the_next_job` |
 //!
 //! In `ndk/src/handle/table.rs`, what the handles of the C library stand for:
 //!

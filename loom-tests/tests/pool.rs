@@ -29,16 +29,14 @@ impl Pool {
     }
 
     fn share(&self, job: &(dyn Fn(usize) + Sync)) {
-        let wake = |_| self.helper.thread().unpark();
         // SAFETY: `job` is borrowed until the drop below has ended.
-        let opened = unsafe { self.handoff.open(job, wake, &|| ()) };
+        let opened = unsafe { self.handoff.open(job, &|| ()) };
         job(0);
         drop(opened);
     }
 
     fn end(self) {
         self.handoff.end();
-        self.helper.thread().unpark();
         self.helper.join().unwrap();
     }
 }
@@ -83,7 +81,7 @@ fn the_owner_sees_what_helpers_did_in_every_job() {
 }
 
 #[test]
-fn a_helper_that_parks_is_woken_by_the_next_job() {
+fn a_helper_that_sleeps_is_woken_by_the_next_job() {
     loom::model(|| {
         let pool = Pool::new();
         let came = AtomicBool::new(false);

@@ -4,8 +4,8 @@
 //! it like everybody else, closes it, and waits only for those who are still inside. A helper whose
 //! core is busy comes too late, finds the job closed, and costs nothing.
 //!
-//! Helpers poll for a while after the last job and then park. A job opens with one store; parked
-//! helpers cost a system call to wake, polling ones none.
+//! Helpers poll for a while after the last job and then sleep, each on a word of its own. A job
+//! opens with one store; sleeping helpers cost a system call to wake, polling ones none.
 //!
 //! | edge | release | acquire | hands over |
 //! |---|---|---|---|
@@ -22,7 +22,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 
 use super::sync::{
-    AtomicBool, AtomicU64, CHECK_EVERY, UnsafeCell, fence, is_hot, park, spin_loop, yield_now,
+    AtomicBool, AtomicU64, CHECK_EVERY, Sleeper, UnsafeCell, fence, is_hot, spin_loop, yield_now,
 };
 
 /// Set while helpers may enter; below it is how many are inside, above it the number of the job.
@@ -38,7 +38,7 @@ pub(crate) struct Handoff {
     state: CachePadded<AtomicU64>,
     /// Written by the owner while the state is closed and nobody is inside; read by those inside.
     job: UnsafeCell<Option<*const Job>>,
-    asleep: Box<[AtomicBool]>,
+    sleepers: Box<[CachePadded<Sleeper>]>,
     over: AtomicBool,
 }
 
@@ -53,13 +53,13 @@ impl Handoff {
         Self {
             state: CachePadded::new(AtomicU64::new(0)),
             job: UnsafeCell::new(None),
-            asleep: (0..helpers).map(|_| AtomicBool::new(false)).collect(),
+            sleepers: (0..helpers).map(|_| CachePadded::new(Sleeper::new())).collect(),
             over: AtomicBool::new(false),
         }
     }
 
-    /// Lets helpers into `job`, until what this returns is dropped; `wake` is called with each that
-    /// has parked. `idle` is called now and then while the owner waits for those inside.
+    /// Lets helpers into `job`, until what this returns is dropped, and wakes those that sleep.
+    /// `idle` is called now and then while the owner waits for those inside.
     ///
     /// # Safety
     /// One thread alone opens jobs, one at a time; `job` stays until the drop has ended, which must
@@ -67,7 +67,6 @@ impl Handoff {
     pub(crate) unsafe fn open<'a>(
         &'a self,
         job: &(dyn Fn(usize) + Sync),
-        wake: impl Fn(usize),
         idle: &'a dyn Fn(),
     ) -> Opened<'a> {
         let begun = self.state.load(Ordering::Relaxed) >> JOB;
@@ -80,29 +79,34 @@ impl Handoff {
         self.state.store(((begun + 1) & 0xffff_ffff) << JOB | OPEN, Ordering::Release);
         // Pairs with the fence of a helper that goes to sleep.
         fence(Ordering::SeqCst);
-        for (helper, asleep) in self.asleep.iter().enumerate() {
-            if asleep.load(Ordering::Relaxed) {
-                wake(helper);
-            }
-        }
+        self.wake_sleepers();
         Opened { handoff: self, idle }
     }
 
-    /// Has helpers end; those that have parked are for the caller to wake.
-    pub(crate) fn end(&self) {
-        // Relaxed: the flag hands over nothing, and waking orders it for those that have parked.
-        self.over.store(true, Ordering::Relaxed);
+    fn wake_sleepers(&self) {
+        for sleeper in self.sleepers.iter().filter(|sleeper| sleeper.is_asleep()) {
+            sleeper.wake();
+        }
     }
 
-    /// Returns whether a helper has parked, or is about to.
+    /// Has helpers end.
+    pub(crate) fn end(&self) {
+        // Relaxed: the flag hands over nothing.
+        self.over.store(true, Ordering::Relaxed);
+        // Pairs with the fence of a helper that goes to sleep.
+        fence(Ordering::SeqCst);
+        self.wake_sleepers();
+    }
+
+    /// Returns whether a helper sleeps, or is about to.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn is_asleep(&self, helper: usize) -> bool {
-        self.asleep.get(helper).is_some_and(|asleep| asleep.load(Ordering::Relaxed))
+        self.sleepers.get(helper).is_some_and(|sleeper| sleeper.is_asleep())
     }
 
     /// The life of a helper: enters each job that it finds open, until the end.
     pub(crate) fn help(&self, helper: usize) {
-        let Some(asleep) = self.asleep.get(helper) else { return };
+        let Some(sleeper) = self.sleepers.get(helper) else { return };
         let mut last = 0;
         let mut since = Instant::now();
         let mut polls = 0u32;
@@ -120,15 +124,15 @@ impl Handoff {
                 spin_loop();
                 continue;
             }
-            asleep.store(true, Ordering::Relaxed);
-            // Pairs with the fence of an owner that has opened a job.
+            sleeper.announce();
+            // Pairs with the fence of an owner that has opened a job, or ends.
             fence(Ordering::SeqCst);
             let now = self.state.load(Ordering::Relaxed);
             let is_wanted = now & OPEN != 0 && now >> JOB != last;
             if !is_wanted && !self.over.load(Ordering::Relaxed) {
-                park();
+                sleeper.sleep();
             }
-            asleep.store(false, Ordering::Relaxed);
+            sleeper.stay_awake();
             since = Instant::now();
         }
     }

@@ -6,7 +6,7 @@
 //! wait like that works alone for a while, for longer each time it happens again.
 
 use std::sync::Arc;
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -26,7 +26,7 @@ const ALONE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// A session's helpers; they end with it.
 pub(super) struct Team {
     shared: Arc<Handoff>,
-    helpers: Vec<(JoinHandle<()>, Thread)>,
+    helpers: Vec<JoinHandle<()>>,
     /// The owner works alone until then.
     alone: Option<Instant>,
     /// For how long when a helper is held up next.
@@ -57,10 +57,7 @@ impl Team {
                 })
             });
             match spawned {
-                Ok(handle) => {
-                    let thread = handle.thread().clone();
-                    helpers.push((handle, thread));
-                }
+                Ok(handle) => helpers.push(handle),
                 Err(error) => {
                     tracing::warn!(%error, "steps are shared among fewer threads than asked for");
                     break;
@@ -83,13 +80,8 @@ impl Team {
         if self.alone.is_some_and(|until| begun < until) {
             return job(0);
         }
-        let wake = |helper: usize| {
-            if let Some((_, thread)) = self.helpers.get(helper) {
-                thread.unpark();
-            }
-        };
         // SAFETY: `job` is borrowed until what this returns is dropped, also when `job` unwinds.
-        let opened = unsafe { self.shared.open(job, wake, idle) };
+        let opened = unsafe { self.shared.open(job, idle) };
         job(0);
         let worked = begun.elapsed();
         drop(opened);
@@ -112,8 +104,7 @@ impl Drop for Team {
             return;
         }
         self.shared.end();
-        for (handle, thread) in self.helpers.drain(..) {
-            thread.unpark();
+        for handle in self.helpers.drain(..) {
             // A helper that panicked cost its run the result: the bands it had taken were missed.
             let _ = handle.join();
         }

@@ -3,10 +3,9 @@
 
 #[cfg(not(loom))]
 mod doors {
-    use std::time::Duration;
-
     use crossbeam_utils::Backoff;
 
+    pub(crate) use atomic_wait::{wait, wake_all};
     pub(crate) use std::sync::MutexGuard;
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
@@ -15,7 +14,8 @@ mod doors {
     /// Places of the first chunk.
     pub(crate) const FIRST_CHUNK: usize = 64;
 
-    /// The pauses of one who waits for another thread: polls, then lets others run, then sleeps.
+    /// The pauses of one who waits for another thread, before it sleeps: polls, then lets others
+    /// run.
     pub(crate) struct Pause(Backoff);
 
     impl Pause {
@@ -23,12 +23,12 @@ mod doors {
             Self(Backoff::new())
         }
 
+        pub(crate) fn is_over(&self) -> bool {
+            self.0.is_completed()
+        }
+
         pub(crate) fn wait(&self) {
-            if self.0.is_completed() {
-                std::thread::sleep(Duration::from_micros(50));
-            } else {
-                self.0.snooze();
-            }
+            self.0.snooze();
         }
     }
 
@@ -83,10 +83,20 @@ mod doors {
             Self
         }
 
-        pub(crate) fn wait(&self) {
-            loom::thread::yield_now();
+        /// At once: sleeping is what there is to explore.
+        pub(crate) fn is_over(&self) -> bool {
+            true
         }
+
+        pub(crate) fn wait(&self) {}
     }
+
+    /// Loom has no futex: a yield has it run whoever holds the place.
+    pub(crate) fn wait(_: &AtomicU32, _: u32) {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn wake_all(_: *const AtomicU32) {}
 }
 
 pub(crate) use doors::*;

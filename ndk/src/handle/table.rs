@@ -1,11 +1,13 @@
 //! Objects by place and generation.
 //!
 //! Every function of the interface begins with a handle, and an inference takes six of them. So a
-//! place is locked, and its handle found to be good, by one exchange on a word, and unlocked by a
-//! store:
+//! place is locked, and its handle found to be good, by one exchange on a word, and unlocked by
+//! another:
 //!
 //! ```text
 //!   generation, state:   g EMPTY ──insert──► g LIVE ◄──with──► g LOCKED ──free──► g+1 EMPTY
+//!                                               ▲                 │ another thread wants it,
+//!                                               └───── with ── g AWAITED       and sleeps ──┘
 //! ```
 //!
 //! A forked child has the parent's objects in its memory, and must not touch them: a thread that it
@@ -27,7 +29,7 @@ use crossbeam_utils::CachePadded;
 
 use super::sync::{
     AtomicPtr, AtomicU32, AtomicU64, FIRST_CHUNK, MutexGuard, Pause, PerProcess, UnsafeCell,
-    process_id,
+    process_id, wait, wake_all,
 };
 
 /// A place is used again after its object is freed, 2^19 times before its handles repeat.
@@ -85,6 +87,8 @@ const EMPTY: u32 = 0;
 const LIVE: u32 = 1;
 /// An object that somebody works with.
 const LOCKED: u32 = 2;
+/// As [`LOCKED`], and others sleep until it is unlocked.
+const AWAITED: u32 = 3;
 const STATE_BITS: u32 = 2;
 
 /// Why a place can't be locked now.
@@ -107,14 +111,15 @@ impl<T> HandleSlot<T> {
     /// Somebody has locked it, or the handle is stale.
     #[inline]
     pub(crate) fn try_lock(&self, generation: u32) -> Result<Locked<'_, T>, Busy> {
-        let (live, locked) = (generation << STATE_BITS | LIVE, generation << STATE_BITS | LOCKED);
+        let word = |state| generation << STATE_BITS | state;
+        let (live, locked, awaited) = (word(LIVE), word(LOCKED), word(AWAITED));
         // edge object (acquire): what was done to the object before is visible from here on.
         // Relaxed where it fails: nothing is touched then.
         let exchanged =
             self.word.compare_exchange(live, locked, Ordering::Acquire, Ordering::Relaxed);
         match exchanged {
             Ok(_) => Ok(Locked { slot: self, leave: live }),
-            Err(found) if found == locked => Err(Busy::Locked),
+            Err(found) if found == locked || found == awaited => Err(Busy::Locked),
             Err(_) => Err(Busy::Other),
         }
     }
@@ -134,12 +139,29 @@ impl<T> HandleSlot<T> {
     fn wait(&self, generation: u32) -> Option<Locked<'_, T>> {
         let pause = Pause::new();
         loop {
-            pause.wait();
+            if pause.is_over() {
+                self.sleep(generation);
+            } else {
+                pause.wait();
+            }
             match self.try_lock(generation) {
                 Ok(locked) => return Some(locked),
                 Err(Busy::Locked) => {}
                 Err(Busy::Other) => return None,
             }
+        }
+    }
+
+    /// Sleeps until the place is unlocked, unless that has happened.
+    fn sleep(&self, generation: u32) {
+        let (locked, awaited) =
+            (generation << STATE_BITS | LOCKED, generation << STATE_BITS | AWAITED);
+        // Relaxed: nothing is touched before the place is locked. Whoever unlocks it sees the state
+        // in the very exchange.
+        let marked =
+            self.word.compare_exchange(locked, awaited, Ordering::Relaxed, Ordering::Relaxed);
+        if marked.is_ok() || marked == Err(awaited) {
+            wait(&self.word, awaited);
         }
     }
 }
@@ -172,7 +194,10 @@ impl<T> Drop for Locked<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // edge object (release): pairs with the exchange of whoever locks the place next.
-        self.slot.word.store(self.leave, Ordering::Release);
+        let left = self.slot.word.swap(self.leave, Ordering::Release);
+        if left % (1 << STATE_BITS) == AWAITED {
+            wake_all(&raw const self.slot.word);
+        }
     }
 }
 

@@ -229,20 +229,20 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "pool sleep, the owner's fence", file: POOL,
-        from: "        fence(Ordering::SeqCst);\n        for",
-        to: "        for",
-        caught_by: "a_helper_that_parks_is_woken_by_the_next_job",
+        from: "        fence(Ordering::SeqCst);\n        self.wake_sleepers();\n        Opened",
+        to: "        self.wake_sleepers();\n        Opened",
+        caught_by: "a_helper_that_sleeps_is_woken_by_the_next_job",
     },
     Mutant {
         what: "pool sleep, the helper's fence", file: POOL,
         from: "            fence(Ordering::SeqCst);\n            let now",
         to: "            let now",
-        caught_by: "a_helper_that_parks_is_woken_by_the_next_job",
+        caught_by: "a_helper_that_sleeps_is_woken_by_the_next_job",
     },
     Mutant {
         what: "handle object, release when unlocked", file: HANDLES,
-        from: "self.slot.word.store(self.leave, Ordering::Release)",
-        to: "self.slot.word.store(self.leave, Ordering::Relaxed)",
+        from: "self.slot.word.swap(self.leave, Ordering::Release)",
+        to: "self.slot.word.swap(self.leave, Ordering::Relaxed)",
         caught_by: "one_thread_at_a_time_works_with_an_object",
     },
     Mutant {
