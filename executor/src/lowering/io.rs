@@ -90,7 +90,7 @@ impl<'a> Io<'a> {
     }
 
     /// Only steps that say so get operands whose rows lie apart, and those ask for rows.
-    fn in_one_piece(&self, place: Option<&Place>) -> ViewMut<'a> {
+    fn in_one_piece(&self, place: Option<&'a Place>) -> ViewMut<'a> {
         match place {
             Some(place) if place.apart().is_none() => resolve(place, self.slots),
             place => {
@@ -170,7 +170,7 @@ pub(crate) fn share_stride(share: usize) -> usize {
 /// the stage is planned; the range is checked all the same, since a client chooses the length of
 /// some of them.
 #[inline]
-pub(crate) fn resolve<'a>(place: &Place, slots: &[SlotMemory]) -> ViewMut<'a> {
+pub(crate) fn resolve<'a>(place: &'a Place, slots: &'a [SlotMemory]) -> ViewMut<'a> {
     match place {
         Place::Omitted => ViewMut::of(&mut []),
         Place::Constant(bytes) => {
