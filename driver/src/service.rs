@@ -33,8 +33,8 @@ pub fn serve_in(driver: &CpuDriver, dir: &Path, sandbox: Option<&Sandbox>) -> io
 }
 
 /// Serves the one client at the other end of an inherited socket, until it disconnects: what a
-/// driver does that [`Spawned`](nnburst_hal_ipc::Spawned) started. With a sandbox, the process gives
-/// up the rest of its rights first.
+/// driver does that [`Spawned`](nnburst_hal_ipc::Spawned) started. With a sandbox, the process
+/// gives up the rest of its rights first.
 ///
 /// The disconnection stops what runs for the client, which takes some milliseconds. What does not
 /// stop within half a second goes on in threads of its own when this returns, and ends with the

@@ -3,7 +3,7 @@
 //! | rule | of |
 //! |---|---|
 //! | a crate depends on the crates of [`MAY_KNOW`] alone | `cargo metadata`, without tests |
-//! | published crates name their README, and no version of crates for tests (cargo leaves those out) | `cargo metadata` |
+//! | published crates name their README, and no version of crates for tests | `cargo metadata` |
 //! | the executor's imports point down [`LAYERS`] | `executor/src`, `executor/kernels/src` |
 //! | no more than four files of a crate import each other in a circle | every library and program |
 //!
