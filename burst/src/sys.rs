@@ -6,7 +6,9 @@ use nix::errno::Errno;
 
 /// Gives the calling thread real-time priority `priority` of the policy `SCHED_FIFO`.
 pub(crate) fn set_fifo_priority(priority: u8) -> Result<(), Errno> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: integers, more of them in some C libraries than in others.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = i32::from(priority);
     // SAFETY: 0 is the calling thread; `parameters` is read during the call alone.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     Errno::result(set).map(drop)

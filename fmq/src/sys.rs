@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
@@ -56,19 +57,25 @@ struct Scheduling {
     period: u64,
 }
 
+/// The kernel's number of the usual policy; Android's libc names it otherwise than others.
+const SCHED_OTHER: u32 = 0;
+
 /// See [`crate::process::ask_for_slices`].
 pub(crate) fn ask_for_slices(slice: Duration) -> Result<(), Errno> {
     let size = u32::try_from(size_of::<Scheduling>()).map_err(|_| Errno::EINVAL)?;
     let mut now = Scheduling::default();
     // SAFETY: writes as many bytes as the structure has.
     Errno::result(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, size, 0) })?;
-    if now.policy != u32::try_from(libc::SCHED_OTHER).unwrap_or(0) {
+    if now.policy != SCHED_OTHER {
         return Ok(());
     }
     now.runtime = u64::try_from(slice.as_nanos()).unwrap_or(0);
     // SAFETY: reads the structure, which says its own size.
     Errno::result(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const now, 0) }).map(drop)
 }
+
+/// The latest point in time that every machine's `timespec` can hold.
+const FOREVER: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// A point in time of `CLOCK_MONOTONIC`, which the futex calls count in.
 #[derive(Clone, Copy, Debug)]
@@ -79,11 +86,7 @@ impl From<Instant> for Until {
     fn from(deadline: Instant) -> Self {
         let left = deadline.saturating_duration_since(Instant::now());
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-        let until = now.saturating_add(left);
-        Self(libc::timespec {
-            tv_sec: libc::time_t::try_from(until.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: until.subsec_nanos().into(),
-        })
+        Self(*TimeSpec::from(now.saturating_add(left).min(FOREVER)).as_ref())
     }
 }
 

@@ -24,8 +24,11 @@ use crate::error::{HalError, Result};
 /// # Errors
 /// `EFBIG`.
 pub fn check_file_size(size: u64) -> std::result::Result<(), Errno> {
+    // Limits have 32 bits on some machines.
+    let is_within =
+        |limit: libc::rlim_t| libc::rlim_t::try_from(size).is_ok_and(|size| size <= limit);
     match getrlimit(Resource::RLIMIT_FSIZE) {
-        Ok((limit, _)) if size > limit => Err(Errno::EFBIG),
+        Ok((limit, _)) if !is_within(limit) => Err(Errno::EFBIG),
         _ => Ok(()),
     }
 }

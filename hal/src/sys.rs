@@ -72,8 +72,11 @@ pub(crate) fn file_status(fd: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
     Ok(FileStatus { kind, device_major: status.stx_dev_major })
 }
 
+/// Since Linux 6.1; not every libc has the name.
+const MADV_COLLAPSE: i32 = 25;
+
 /// Gathers the pages of an address range in huge ones (`MADV_COLLAPSE`).
 pub(crate) fn collapse_pages(start: *mut c_void, len: usize) -> Result<(), Errno> {
     // SAFETY: advice doesn't change content, wherever that may be.
-    Errno::result(unsafe { libc::madvise(start, len, libc::MADV_COLLAPSE) }).map(drop)
+    Errno::result(unsafe { libc::madvise(start, len, MADV_COLLAPSE) }).map(drop)
 }

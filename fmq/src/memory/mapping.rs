@@ -46,10 +46,11 @@ pub(crate) fn create(bytes: u64, more_seals: SealFlag) -> Result<OwnedFd, SetupE
     let size = bytes.checked_next_multiple_of(page_size()).unwrap_or(u64::MAX);
     // Growing beyond the limit ends the process by SIGXFSZ, whose disposition is the program's own.
     let (largest, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(failed("getrlimit"))?;
-    if size > largest {
+    if size > widened(largest) {
         return Err(failed("ftruncate")(Errno::EFBIG));
     }
-    ftruncate(&fd, i64::try_from(size).unwrap_or(i64::MAX)).map_err(failed("ftruncate"))?;
+    let size = libc::off_t::try_from(size).unwrap_or(libc::off_t::MAX);
+    ftruncate(&fd, size).map_err(failed("ftruncate"))?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | more_seals;
     add_seals(fd.as_fd(), seals).map_err(failed("fcntl(F_ADD_SEALS)"))?;
     Ok(fd)
@@ -172,7 +173,12 @@ impl File<'_> {
 
 fn identity(fd: &OwnedFd) -> Result<(u64, u64), SetupError> {
     let stat = fstat(fd).map_err(failed("fstat"))?;
-    Ok((stat.st_dev, stat.st_ino))
+    Ok((widened(stat.st_dev), widened(stat.st_ino)))
+}
+
+/// A number of the kernel's interface that has 32 bits on some machines.
+fn widened(number: impl Into<u64>) -> u64 {
+    number.into()
 }
 
 /// Every file's mapping; dropped with the last handle to the memory.

@@ -155,8 +155,8 @@ fn release_reserve() -> bool {
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the C library gives each thread its errno.
-    let errno = unsafe { *libc::__errno_location() };
+    // The thread that was interrupted may be about to look at it.
+    let errno = Errno::last_raw();
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
     // SAFETY: as above; of the faults BUS_ADRERR has an address, and only there it is looked at.
@@ -166,8 +166,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     if !is_ours {
         pass_on(signal, info, context);
     }
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
+    Errno::set_raw(errno);
 }
 
 /// Replaces the `len` bytes at `start`, a mapping of ours, by private zeros, which cost nothing
