@@ -281,6 +281,37 @@ fn serve(services: &std::path::Path, arguments: &[&str]) -> (Child, String) {
     (service, said)
 }
 
+/// What systemd hears of a service of `Type=notify` with a watchdog, in its order.
+#[test]
+fn the_service_manager_hears_of_the_start_the_watchdog_and_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let hear = || {
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).unwrap();
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    let mut service = command(&["serve"])
+        .env("NNBURST_SERVICE_DIR", dir.path().join("services"))
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "20000")
+        .spawn()
+        .unwrap();
+    let mut heard = Vec::new();
+    while heard.iter().filter(|state| *state == "WATCHDOG=1").count() < 3 {
+        heard.push(hear());
+    }
+    assert!(heard[..2].contains(&"READY=1".to_owned()), "{heard:?}");
+    assert!(dir.path().join("services/nnburst-cpu.sock").exists(), "ready");
+    signal("-TERM", service.id());
+    while heard.last().is_some_and(|state| state != "STOPPING=1") {
+        heard.push(hear());
+    }
+    assert_eq!(ended(&mut service), Some(0));
+}
+
 /// The kernel's account of the sandbox: a filter of system calls, and no way to new rights.
 #[test]
 fn drivers_run_in_a_sandbox_unless_told_otherwise() {

@@ -30,6 +30,7 @@ mod directory;
 mod fences;
 mod limits;
 mod listening;
+mod manager;
 mod pool;
 mod process;
 mod server;
@@ -46,6 +47,7 @@ pub use directory::{
 };
 pub use fences::FenceWaiter;
 pub use limits::Limits;
+pub use manager::ServiceManager;
 pub use pool::Pool;
 pub use process::{ProcessLimits, raise_descriptor_limit};
 pub use server::{BoundService, Driver, Peer, Service, ServiceBurst, Serving};

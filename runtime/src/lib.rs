@@ -77,7 +77,7 @@ pub use half::f16;
 pub use nnburst_burst::{BurstStats, LastRequest};
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
-pub use nnburst_hal_ipc::Serving;
+pub use nnburst_hal_ipc::{ServiceManager, Serving};
 
 #[cfg(feature = "futures")]
 pub use asynchronous::{AsyncBurst, FrameFuture};

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use nnburst::ServiceManager;
+
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::session::driver_options;
@@ -23,14 +25,25 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
             )?;
         }
     }
-    let service = nnburst::serve_alone(&args.driver, &options)?;
-    writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
-    out.flush()?;
+    // Before the socket is there, which a signal removes.
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGTERM,
     ])?;
-    // Dropping the service removes its socket and lets go of its clients.
+    // Before the sandbox, which has no new sockets.
+    let manager = ServiceManager::of_process();
+    let service = nnburst::serve_alone(&args.driver, &options)?;
+    if let Some(manager) = &manager {
+        manager.watch(&service)?;
+        manager.ready();
+    }
+    writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
+    out.flush()?;
     signals.forever().next();
+    if let Some(manager) = &manager {
+        manager.stopping();
+    }
+    // Dropping the service removes its socket and lets go of its clients.
+    drop(service);
     Ok(())
 }

@@ -205,6 +205,11 @@ impl Service {
         })
     }
 
+    /// The number of clients that have greeted and are not gone.
+    pub(crate) fn sessions(&self) -> usize {
+        self.0.sessions().running
+    }
+
     /// Serves one client over a connected socket, such as half of a socket pair, until it
     /// disconnects.
     pub fn serve(&self, socket: OwnedFd) {
@@ -359,6 +364,11 @@ impl Serving {
     /// The socket.
     pub fn path(&self) -> PathBuf {
         self.listening.path().to_owned()
+    }
+
+    /// The service.
+    pub(crate) fn service(&self) -> Service {
+        self.service.clone()
     }
 }
 

@@ -1,0 +1,125 @@
+//! The service manager that started this process: systemd's notification protocol (`sd_notify`).
+//!
+//! The manager names a datagram socket in `NOTIFY_SOCKET`, and with a watchdog the time in
+//! `WATCHDOG_USEC` after which a service that said nothing is hung.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use nnburst_hal::environment;
+use nnburst_hal::process::spawn;
+
+use crate::server::Serving;
+
+/// The connection to the service manager.
+///
+/// It is made before a sandbox is entered, in which there are no new sockets, and used from then
+/// on. A manager that doesn't listen any more is no error: the service goes on.
+#[derive(Debug)]
+pub struct ServiceManager {
+    socket: UnixDatagram,
+    watchdog: Option<Duration>,
+}
+
+impl ServiceManager {
+    /// Connects to the manager that started this process; `None` if none did that wants to be told,
+    /// and with a warning if it can't be: whoever inherited a stranger's environment serves all the
+    /// same.
+    #[must_use]
+    pub fn of_process() -> Option<Self> {
+        let name = environment("NOTIFY_SOCKET")?;
+        let connected = connect(name.as_bytes());
+        let warn = |error: &io::Error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET");
+        let socket = connected.inspect_err(warn).ok()?;
+        Some(Self { socket, watchdog: watchdog() })
+    }
+
+    /// Tells that clients are served from now on.
+    pub fn ready(&self) {
+        self.tell("READY=1");
+    }
+
+    /// Tells that the service ends as it was asked to.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1");
+    }
+
+    /// Tells, for as long as the process lives, that the service is not hung: twice in the time
+    /// that the manager allows, if it keeps a watchdog, each time after the service's sessions
+    /// could be looked at.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor.
+    pub fn watch(&self, serving: &Serving) -> io::Result<()> {
+        let Some(limit) = self.watchdog else { return Ok(()) };
+        let (watcher, service) =
+            (Self { socket: self.socket.try_clone()?, watchdog: None }, serving.service());
+        spawn("nnburst-watchdog", move || {
+            loop {
+                // A lock that is never given back keeps this waiting, and the manager acts.
+                tracing::trace!(sessions = service.sessions(), "alive");
+                watcher.tell("WATCHDOG=1");
+                std::thread::sleep(limit / 2);
+            }
+        })?;
+        Ok(())
+    }
+
+    fn tell(&self, state: &str) {
+        if let Err(error) = self.socket.send(state.as_bytes()) {
+            tracing::debug!(%error, state, "the service manager was not told");
+        }
+    }
+}
+
+/// Connects to a socket by its path, or by its abstract name after an `@`.
+fn connect(name: &[u8]) -> io::Result<UnixDatagram> {
+    let address = match name.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(OsStr::from_bytes(name))?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    // A manager that is stopped must not stop its services.
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// The watchdog's limit, if it is this process's.
+fn watchdog() -> Option<Duration> {
+    let number = |name| environment(name)?.to_str()?.parse::<u64>().ok();
+    if environment("WATCHDOG_PID").is_some()
+        && number("WATCHDOG_PID") != Some(u64::from(std::process::id()))
+    {
+        return None;
+    }
+    number("WATCHDOG_USEC").filter(|&limit| limit > 0).map(Duration::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managers_listen_at_a_path_or_by_an_abstract_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let name = format!("nnburst-test-{}", std::process::id());
+        let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
+        for (manager, address) in [
+            (UnixDatagram::bind(&path).unwrap(), path.display().to_string()),
+            (UnixDatagram::bind_addr(&abstract_name).unwrap(), format!("@{name}")),
+        ] {
+            let socket = connect(address.as_bytes()).unwrap();
+            ServiceManager { socket, watchdog: None }.ready();
+            let mut state = [0; 16];
+            let length = manager.recv(&mut state).unwrap();
+            assert_eq!(&state[..length], b"READY=1", "{address}");
+        }
+        assert!(connect(b"/nowhere").is_err());
+    }
+}
