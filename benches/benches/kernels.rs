@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nnburst_driver::testing::StripeSum;
+use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
@@ -270,11 +270,7 @@ fn elementwise(c: &mut Criterion) {
     let bytes = vec![7u8; 1 << 20];
     group.throughput(Throughput::Bytes(bytes.len() as u64));
     group.bench_function(BenchmarkId::new("best", bytes.len()), |b| {
-        b.iter(|| {
-            let mut sum = StripeSum::default();
-            sum.add(black_box(&bytes));
-            sum.finish()
-        });
+        b.iter(|| stripe_sum(black_box(&bytes)));
     });
     group.finish();
 }

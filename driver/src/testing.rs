@@ -13,7 +13,7 @@ use nnburst_hal::{
     Request, RequestArgument, RequestPool, Result, wait_for_prepared_model,
 };
 
-pub use crate::cache::testing::StripeSum;
+pub use crate::cache::testing::stripe_sum;
 use crate::cache::testing::with_right_sums;
 use crate::{CpuDriver, CpuDriverOptions};
 

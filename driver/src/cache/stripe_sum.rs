@@ -23,7 +23,7 @@ const STRIPES: usize = 16;
 /// Every piece ends with a whole stripe of 64 bytes: those that it lacks count as zeros. So lengths
 /// that differ within a stripe are for others to tell.
 #[derive(Clone, Debug)]
-pub struct StripeSum {
+pub(crate) struct StripeSum {
     lanes: [u64; LANES],
     stripes: usize,
 }
@@ -36,20 +36,20 @@ impl Default for StripeSum {
 
 impl StripeSum {
     /// Adds a piece.
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         Isa::best().run(Sum { sum: self, from: In::of(bytes), to: () });
     }
 
     /// Adds a piece that may change meanwhile, and copies it: of what is added and what is copied
     /// each byte is the same. As many bytes as both have.
-    pub fn add_copy(&mut self, from: View<'_>, to: &mut [u8]) {
+    pub(crate) fn add_copy(&mut self, from: View<'_>, to: &mut [u8]) {
         let len = from.len().min(to.len());
         let (from, to) = (In::new(from).slice(0..len), Out::of(to));
         Isa::best().run(Sum { sum: self, from, to });
     }
 
     /// The sum.
-    pub fn finish(self) -> u64 {
+    pub(crate) fn finish(self) -> u64 {
         let (pairs, _) = self.lanes.as_chunks::<2>();
         let (keys, _) = KEYS[0].as_chunks::<2>();
         let folded =

@@ -2,7 +2,15 @@
 
 use super::checksum::Checksum;
 use super::file::{Header, Role};
-pub use super::stripe_sum::StripeSum;
+use super::stripe_sum::StripeSum;
+
+/// The sum that cache files are known by, of bytes in one piece.
+#[must_use]
+pub fn stripe_sum(bytes: &[u8]) -> u64 {
+    let mut sum = StripeSum::default();
+    sum.add(bytes);
+    sum.finish()
+}
 
 /// The contents of model and data file with the headers that their bodies call for, in the name of
 /// whom the model file's header names, if it has one.
