@@ -27,8 +27,8 @@ pub struct ServiceManager {
 
 impl ServiceManager {
     /// Connects to the manager that started this process; `None` if none did that wants to be told,
-    /// and with a warning if it can't be: whoever inherited a stranger's environment serves all the
-    /// same.
+    /// and with a warning if it can't be: who inherited another program's environment serves
+    /// nevertheless.
     #[must_use]
     pub fn of_process() -> Option<Self> {
         let name = environment("NOTIFY_SOCKET")?;

@@ -239,14 +239,14 @@ impl DoorOptions {
     }
 
     /// Returns whether executions are packets of a burst. A driver in this process is called
-    /// without one, unless there are wishes for a burst's threads.
+    /// without one, unless the options are for a burst's threads.
     pub fn has_burst(&self) -> bool {
-        let has_wishes = self.wait != Wait::default()
+        let sets_threads = self.wait != Wait::default()
             || self.realtime
             || !self.cpus.is_empty()
             || !self.driver_cpus.is_empty();
         match self.mode {
-            CallMode::Auto => self.device.home != Home::Embedded || has_wishes,
+            CallMode::Auto => self.device.home != Home::Embedded || sets_threads,
             CallMode::Burst => true,
             CallMode::Sync => false,
         }
@@ -351,8 +351,8 @@ mod tests {
         let has_burst = |text: &str| ALL.parse_text(text).unwrap().has_burst();
         assert!(!has_burst("device=embedded/nnburst-cpu"));
         assert!(has_burst("device=spawn/nnburst-cpu") && has_burst("device=connect/a"));
-        for wish in ["mode=burst", "wait=spin", "realtime=1", "cpus=0", "driver-cpus=1"] {
-            assert!(has_burst(wish), "{wish}");
+        for option in ["mode=burst", "wait=spin", "realtime=1", "cpus=0", "driver-cpus=1"] {
+            assert!(has_burst(option), "{option}");
         }
         assert!(!has_burst("mode=sync,wait=spin") && !has_burst("mode=sync,device=spawn/a"));
     }

@@ -10,7 +10,7 @@ use crate::lowering::{Io, Lowered, OpBuilder};
 pub(super) static LSH_PROJECTION: Op = Op { lower };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LshKind {
     /// One integer per hash function, without its number.
     SparseDeprecated,
     /// One integer per bit.
@@ -20,8 +20,8 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Projection {
-    pub(super) kind: Kind,
+pub(super) struct LshProjection {
+    pub(super) kind: LshKind,
     pub(super) functions: usize,
     pub(super) bits: usize,
     pub(super) items: usize,
@@ -41,9 +41,9 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         return Err(OpError::input(0, format!("has {bits} bits, more than 32")).into());
     }
     let kind = match op.i32(3)? {
-        1 => Kind::SparseDeprecated,
-        2 => Kind::Dense,
-        3 => Kind::Sparse,
+        1 => LshKind::SparseDeprecated,
+        2 => LshKind::Dense,
+        3 => LshKind::Sparse,
         other => return Err(OpError::input(3, format!("{other} is no projection")).into()),
     };
     let Some(&items) = input.shape.first() else {
@@ -56,20 +56,20 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         let what = format!("is {} of {:?} for {items} items", weight.kind, weight.shape);
         return Err(OpError::input(2, what).into());
     }
-    if weight.is_some() != (kind == Kind::Dense) {
+    if weight.is_some() != (kind == LshKind::Dense) {
         return Err(OpError::input(2, "goes with the dense projection alone").into());
     }
     let item_bytes = input.shape.around(0).2 * input.kind.element_bytes().unwrap_or(1);
     let projection =
-        Projection { kind, functions, bits, items, item_bytes, weighted: weight.is_some() };
-    let outputs = if kind == Kind::Dense { functions * bits } else { functions };
+        LshProjection { kind, functions, bits, items, item_bytes, weighted: weight.is_some() };
+    let outputs = if kind == LshKind::Dense { functions * bits } else { functions };
     op.set_output(0, Shape::new([outputs])?)?;
     by_real!(hash.kind, emit(op, projection))
 }
 
 /// Adds the step of some items (input 1), hashed by seeds (input 0), with weights (input 2).
-pub(super) fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> Lowered {
-    let Projection { kind, functions, bits, items, item_bytes, weighted } = projection;
+pub(super) fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: LshProjection) -> Lowered {
+    let LshProjection { kind, functions, bits, items, item_bytes, weighted } = projection;
     let shape = op.output(0)?.shape;
     let bytes = 4 + item_bytes;
     op.emit_with_scratch(plain("lsh_projection", &shape, 0), bytes, move |mut io: Io<'_>| {
@@ -94,15 +94,15 @@ pub(super) fn emit<T: Real>(op: &mut OpBuilder<'_>, projection: Projection) -> L
                 }
                 let set = u32::from(score > 0.0);
                 signature = signature << 1 | set;
-                if kind == Kind::Dense {
+                if kind == LshKind::Dense {
                     output.set(function * bits + bit, set.cast_signed());
                 }
             }
-            if kind != Kind::Dense {
+            if kind != LshKind::Dense {
                 let shift = u32::try_from(bits).unwrap_or(32);
                 let number = u32::try_from(function).unwrap_or(u32::MAX);
                 let offset = match kind {
-                    Kind::Sparse => number.checked_shl(shift).unwrap_or(0),
+                    LshKind::Sparse => number.checked_shl(shift).unwrap_or(0),
                     _ => 0,
                 };
                 output.set(function, signature.wrapping_add(offset).cast_signed());

@@ -6,7 +6,7 @@ use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused};
 use crate::lowering::Lowered;
-use crate::ops::lsh_projection::{self, Kind, Projection};
+use crate::ops::lsh_projection::{self, LshKind, LshProjection};
 
 /// HASHTABLE_LOOKUP: rows of the third input whose key in the second, which ascends, is the one
 /// looked up; zeros where there is none, and whether there was one.
@@ -86,14 +86,14 @@ pub(super) fn lsh_projection(call: &mut OperatorCall<'_, '_>) -> Lowered {
         }
     }
     let (kind, outputs) = match call.int(0)? {
-        1 => (Kind::Sparse, functions),
-        2 => (Kind::Dense, functions * bits),
+        1 => (LshKind::Sparse, functions),
+        2 => (LshKind::Dense, functions * bits),
         code => return Err(OpError::rule(format!("there is no projection {code}")).into()),
     };
     call.result_is(0, &[ElementKind::I32])?;
     call.set(0, &[outputs])?;
     let item_bytes = input.shape.around(0).2 * input.kind.bytes();
-    let projection = Projection { kind, functions, bits, items, item_bytes, weighted };
+    let projection = LshProjection { kind, functions, bits, items, item_bytes, weighted };
     lsh_projection::emit::<f32>(call, projection)
 }
 
