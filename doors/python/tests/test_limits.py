@@ -47,7 +47,8 @@ def test_ten_thousand_calls_hold_nothing(add1: str) -> None:
     for _ in range(10_000):
         call()
     after = held()
-    assert after[1:] == before[1:]
+    # Threads of earlier tests end after some seconds.
+    assert after[1] == before[1] and after[2] <= before[2]
     assert after[0] - before[0] < 1 << 20, (before, after)
 
 
