@@ -55,7 +55,7 @@ fn an_installation_has_everything_and_programs_build_against_it() {
         "share/fish/vendor_completions.d/nnburst.fish",
     ] {
         let text = std::fs::read_to_string(staged("opt/nn").join(completion)).unwrap();
-        assert!(text.contains("bench") && text.contains("--no-sandbox"), "{completion}");
+        assert!(text.contains("bench") && text.contains("no-sandbox"), "{completion}");
     }
     assert!(staged("opt/nn/lib/ladspa/nnburst.so").is_file());
     let unit = staged("opt/nn/lib/systemd/user/nnburst@.service");
