@@ -8,7 +8,8 @@
 
 use nnburst_hal::{DataLocation, Operand, OperandLifeTime, OperandType, OperationType};
 
-use super::{Import, Initial, Lower, Lowered, State};
+use super::import::{Initial, State};
+use super::{Import, Lower, Lowered};
 use crate::flatbuffer::Field;
 use crate::schema::options::OptionsKind;
 use crate::schema::{Builtin, Operator};

@@ -7,6 +7,7 @@ use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{ExtensionCode, Operand, OperandLifeTime, OperandType, OperationType};
 
 use self::Slot::{Bool, Byte, Float, Int, Low};
+use super::import::shape_of_constant;
 use super::{Import, Lower, Lowered, custom};
 use crate::flatbuffer::Field;
 use crate::operand::operand_of;
@@ -121,7 +122,7 @@ impl Import<'_> {
             self.wide.insert(index, wide);
             return Ok(wide);
         }
-        let operand = Operand::tensor(kind.operand(PREFIX), super::shape_of_constant(tensor));
+        let operand = Operand::tensor(kind.operand(PREFIX), shape_of_constant(tensor));
         let value = if let Some(values) = self.folded.get(&index) {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             self.builder.made_constant(operand, &bytes)
