@@ -195,6 +195,8 @@ def test_other_threads_run_on_and_take_turns(slow: str) -> None:
 INTERRUPTED = """
 import os, signal, sys, threading
 import nnburst
+# Jobs in the background of a shell inherit that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 compilation = nnburst.compile(nnburst.Model.load(sys.argv[1]))
 burst, frame = compilation.burst(), compilation.frame()
 burst.compute(frame)
