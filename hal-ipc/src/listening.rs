@@ -90,7 +90,7 @@ struct SocketFile {
     dir: Arc<TrustedDir>,
     name: OsString,
     /// Tells our file from a successor's of the same name.
-    inode: (u64, u64),
+    inode: FileIdentity,
 }
 
 impl Drop for SocketFile {
@@ -137,8 +137,11 @@ impl Drop for NameLock {
     }
 }
 
+/// Device and number of a file.
+type FileIdentity = (libc::dev_t, libc::ino_t);
+
 /// Device and number of what is there by a name.
-fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<(u64, u64)> {
+fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<FileIdentity> {
     let found = fstatat(dir, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev, found.st_ino))
 }

@@ -187,8 +187,12 @@ pub(crate) fn by_user(
 
 /// Returns a limit of this process; `None` where there is none.
 fn rlimit(limit: Rlimit) -> Option<u64> {
+    // 32 bits on some machines.
+    fn widened(limit: impl Into<u64>) -> u64 {
+        limit.into()
+    }
     let (current, _) = getrlimit(limit).ok()?;
-    (current != RLIM_INFINITY).then_some(current)
+    (current != RLIM_INFINITY).then_some(widened(current))
 }
 
 /// Returns the rest of a limit in bytes; `None` where there is none.

@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     ControlMessage, MsgFlags, Shutdown, recv, sendmsg, setsockopt, shutdown, sockopt,
 };
-use nix::sys::time::{TimeSpec, TimeVal};
+use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
 use nnburst_hal::process;
 use nnburst_hal::{Budget, Charge, ErrorStatus, HalError, Resource, TimePoint};
 
@@ -412,8 +412,9 @@ fn poll_for(fd: &OwnedFd, event: PollFlags, patience: Option<Duration>) -> Resul
 
 /// A socket's timeout; zero is none.
 pub(crate) fn socket_timeout(timeout: Duration) -> TimeVal {
-    let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
-    TimeVal::new(seconds, timeout.subsec_micros().into())
+    // As long as every machine's `timeval` can be, which is 68 years.
+    let longest = Duration::from_secs(i32::MAX as u64);
+    TimeVal::microseconds(i64::try_from(timeout.min(longest).as_micros()).unwrap_or(i64::MAX))
 }
 
 /// `bite` zeros more, charged if they are not few.

@@ -122,8 +122,12 @@ const CAP_IPC_LOCK: u32 = 14;
 
 /// Returns a limit of this process; `None` where there is none.
 fn limit_of(resource: Resource) -> Option<u64> {
+    // 32 bits on some machines.
+    fn widened(limit: impl Into<u64>) -> u64 {
+        limit.into()
+    }
     let (current, _) = getrlimit(resource).ok()?;
-    (current != RLIM_INFINITY).then_some(current)
+    (current != RLIM_INFINITY).then_some(widened(current))
 }
 
 fn has_capability(number: u32) -> bool {

@@ -212,7 +212,7 @@ impl<'a> CacheFile<'a> {
         let mut bytes = [0; 128];
         self.read(0, &mut bytes).map_err(|_| refused("is too short"))?;
         let header = Header::parse(role, &bytes).ok_or_else(|| refused("is not ours"))?;
-        let length = fstat(self.0).map_or(0, |stat| stat.st_size.unsigned_abs());
+        let length = fstat(self.0).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
         // Before the length sizes an allocation.
         if header.length > MAX_BODY || Some(length) != header.file_bytes() {
             return Err(refused("has another length than it says"));
@@ -378,6 +378,6 @@ fn failed(call: &'static str) -> impl FnOnce(Errno) -> HalError {
     move |errno| HalError::failure(format!("a cache file: {call}: {}", io::Error::from(errno)))
 }
 
-fn offset_of(at: u64) -> Result<i64> {
-    i64::try_from(at).map_err(|_| HalError::failure("no file is as long as that"))
+fn offset_of(at: u64) -> Result<libc::off_t> {
+    libc::off_t::try_from(at).map_err(|_| HalError::failure("no file is as long as that"))
 }

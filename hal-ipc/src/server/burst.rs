@@ -78,7 +78,8 @@ const MOST_KEPT: u64 = 2 << 20;
 /// Charges what it takes to map a queue and to take packets out of it.
 fn charge_queue(charge: &mut Charge, queue: &Descriptor) -> Result<()> {
     for file in &queue.fds {
-        let bytes = nix::sys::stat::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+        let bytes =
+            nix::sys::stat::fstat(file).map_or(0, |file| u64::try_from(file.st_size).unwrap_or(0));
         charge.grow(Resource::Mappings, 1)?;
         charge.grow(Resource::AddressSpace, bytes)?;
         charge.grow(Resource::Memory, bytes.min(MOST_KEPT))?;

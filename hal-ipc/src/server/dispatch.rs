@@ -252,7 +252,9 @@ impl Session {
 
 /// Bytes of some files.
 fn bytes_of(files: &[OwnedFd]) -> u64 {
-    let length = |file| nix::sys::stat::fstat(file).map_or(0, |file| file.st_size.unsigned_abs());
+    let length = |file| {
+        nix::sys::stat::fstat(file).map_or(0, |file| u64::try_from(file.st_size).unwrap_or(0))
+    };
     files.iter().fold(0, |sum: u64, file| sum.saturating_add(length(file)))
 }
 

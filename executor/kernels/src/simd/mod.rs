@@ -13,7 +13,6 @@
 /// Repeats a block for `$at` from 0 up to `$count`, at most the number named first, each time with
 /// a known `$at`. A loop that the compiler doesn't unroll keeps the array it walks in memory, and
 /// with it what the inner loop of a product sums: three times slower.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! unrolled {
     (2: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1) };
     (4: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1, 2, 3) };

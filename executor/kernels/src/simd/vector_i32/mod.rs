@@ -138,7 +138,6 @@ pub(crate) unsafe fn store_few(bytes: u64, to: *mut u8, count: usize) {
 /// Of the first `count` lanes of four vectors, how many are lanes of vector `at`, each having
 /// `lanes`.
 #[inline(always)]
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) const fn lanes_of(at: usize, count: usize, lanes: usize) -> usize {
     let left = count.saturating_sub(at * lanes);
     if left < lanes { left } else { lanes }
