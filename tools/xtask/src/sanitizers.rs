@@ -6,7 +6,29 @@ use crate::cargo::{Cargo, Outcome, target_folder};
 /// The tests of the queue in private memory, which need no file.
 const TESTS: [&str; 5] = ["test", "--package", "nnburst-fmq", "--test", "private_memory"];
 
-/// The tests under Miri, with both models of borrowing.
+/// Tests under Miri besides the queue's: a library and parts of names. Miri has no memfd, and takes
+/// minutes for what computes much.
+const PLAIN_TESTS: [(&str, &[&str]); 3] = [
+    ("nnburst-burst", &["packet"]),
+    (
+        "nnburst-hal",
+        &[
+            "validate::arguments",
+            "validate::extensions",
+            "validate::tests::desc",
+            "models::channel_scales",
+            "models::control_flow",
+            "models::graphs",
+        ],
+    ),
+    (
+        "nnburst-kernels",
+        &["convolution::patches", "gemm::pack", "kernels::recurrent", "tensor::shape"],
+    ),
+];
+
+/// The queue's tests under Miri, with both models of borrowing, and those of packets, validation
+/// and scalar kernels with one.
 pub(crate) fn miri() -> Outcome {
     if !Cargo::nightly("Miri").args(["miri", "--version"]).ask().is_ok_and(|(found, _)| found) {
         println!("left out: Miri is not installed (rustup component add miri --toolchain nightly)");
@@ -16,6 +38,15 @@ pub(crate) fn miri() -> Outcome {
         let flags = format!("-Zmiri-disable-isolation {model}");
         let cargo = Cargo::nightly("Miri").args(["miri"]).args(TESTS);
         cargo.env("MIRIFLAGS", flags).run()?;
+    }
+    for (package, tests) in PLAIN_TESTS {
+        let cargo = Cargo::nightly("Miri").args(["miri", "test", "--package", package, "--lib"]);
+        let cargo = cargo.args(["--"]).args(tests.iter().copied());
+        cargo
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            // Cases of each property: an interpreter is some hundred times as slow.
+            .env("PROPTEST_CASES", "4")
+            .run()?;
     }
     Ok(())
 }
