@@ -15,6 +15,9 @@ use nnburst_hal::process::spawn;
 
 use crate::server::Serving;
 
+/// The least time between two messages of the watchdog.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// The connection to the service manager.
 ///
 /// It is made before a sandbox is entered, in which there are no new sockets, and used from then
@@ -63,7 +66,8 @@ impl ServiceManager {
                 // A lock that is never given back keeps this waiting, and the manager acts.
                 tracing::trace!(sessions = service.sessions(), "alive");
                 watcher.tell("WATCHDOG=1");
-                std::thread::sleep(limit / 2);
+                // A limit of nothing must not take a core.
+                std::thread::sleep((limit / 2).max(SHORTEST));
             }
         })?;
         Ok(())
