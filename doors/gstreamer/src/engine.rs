@@ -12,8 +12,7 @@ use nnburst_doors_common::DoorOptions;
 use sha2::{Digest, Sha256};
 
 use crate::allocator::FdSpan;
-use crate::model::{ModelError, PictureModel};
-use crate::pixels::{Normalisation, PixelTables};
+use nnburst_pictures::{ModelError, Normalisation, PictureModel, PixelTables};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

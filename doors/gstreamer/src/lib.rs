@@ -25,8 +25,6 @@ mod element;
 mod engine;
 pub mod inference;
 mod log;
-mod model;
-mod pixels;
 mod properties;
 mod restartable;
 mod results;

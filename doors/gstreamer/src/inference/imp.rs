@@ -19,10 +19,8 @@ use super::stream::InferenceStream;
 use crate::allocator::MemfdAllocator;
 use crate::element::{self, add_latency, lock, report_refused_caps};
 use crate::engine::Engine;
-use crate::model::{PictureInput, PictureModel};
-use crate::pixels::Normalisation;
-use crate::results::Decoder;
 use crate::{CAT, log};
+use nnburst_pictures::{Decoder, Normalisation, PictureInput, PictureModel};
 
 /// The runs of the model before the stream, whose longest is the latency that is reported first.
 const WARM_UP_RUNS: u32 = 3;

@@ -7,7 +7,7 @@ use gst::prelude::*;
 use nnburst_doors_common::{DoorOptions, Grammar, OptionError};
 
 use crate::properties::{DriverProperties, driver_pid, figure, flag, flag_text, text};
-use crate::results::Limits;
+use nnburst_pictures::Limits;
 
 /// The frames that go on without an inference, beside those that `interval` leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, glib::Enum)]

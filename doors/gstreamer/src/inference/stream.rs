@@ -15,7 +15,8 @@ use crate::CAT;
 use crate::allocator::{FdSpan, shared};
 use crate::engine::{Engine, EngineError, Picture};
 use crate::restartable::Restartable;
-use crate::results::{self, Decoder, PictureSize, Report, Results};
+use crate::results::{self, Report};
+use nnburst_pictures::{Decoder, PictureSize, Results};
 
 /// The state from READY to PAUSED and back. The streaming thread has it.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use gst::glib;
 use gst_analytics::prelude::*;
 
-use super::{PictureSize, Results, label};
+use nnburst_pictures::{PictureSize, Results, label};
 
 /// Attaches classes and objects to a buffer. Masks and keypoints have no such metadata in 1.26.
 pub(super) fn attach(

@@ -5,8 +5,7 @@ use std::time::Duration;
 use gst::glib;
 use gst::glib::prelude::*;
 
-use super::boxes::pixel;
-use super::{Class, Detection, Keypoint, Mask, PictureSize, Results, label};
+use nnburst_pictures::{Class, Detection, Keypoint, Mask, PictureSize, Results, label, pixel};
 
 /// The results of an inference, with the frame that they are of.
 #[derive(Clone, Debug)]

@@ -43,9 +43,16 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("nnburst-denoise", &["nnburst", "nnburst-tflite"]),
     (
         "nnburst-gstreamer",
-        &["nnburst", "nnburst-denoise", "nnburst-doors-common", "nnburst-tflite"],
+        &[
+            "nnburst",
+            "nnburst-denoise",
+            "nnburst-doors-common",
+            "nnburst-pictures",
+            "nnburst-tflite",
+        ],
     ),
     ("nnburst-ladspa", &["nnburst", "nnburst-denoise", "nnburst-doors-common"]),
+    ("nnburst-pictures", &["nnburst", "nnburst-tflite"]),
     ("nnburst-python", &["nnburst", "nnburst-doors-common", "nnburst-tflite"]),
     ("nnburst-tflite-delegate", &["nnburst", "nnburst-doors-common", "nnburst-tflite"]),
     (

@@ -6,18 +6,18 @@ use nnburst_tflite::TensorInfo;
 
 /// The bytes of an output, with its type and shape.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputTensor<'a> {
+pub struct OutputTensor<'a> {
     info: &'a TensorInfo,
     bytes: &'a [u8],
 }
 
 impl<'a> OutputTensor<'a> {
-    pub(crate) fn new(info: &'a TensorInfo, bytes: &'a [u8]) -> Self {
+    pub fn new(info: &'a TensorInfo, bytes: &'a [u8]) -> Self {
         Self { info, bytes }
     }
 
     /// The real values: stored ones of quantised tensors scaled. None of types that are no numbers.
-    pub(crate) fn values(self) -> Vec<f32> {
+    pub fn values(self) -> Vec<f32> {
         let Self { info, bytes } = self;
         let zero = info.zero_point;
         #[expect(clippy::cast_precision_loss, reason = "stored values are of 16 bits at most")]
@@ -46,39 +46,39 @@ impl<'a> OutputTensor<'a> {
     }
 
     /// The type of an element.
-    pub(crate) fn kind(self) -> OperandType {
+    pub fn kind(self) -> OperandType {
         self.info.kind
     }
 
     /// The little-endian bytes.
-    pub(crate) fn bytes(self) -> &'a [u8] {
+    pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 }
 
 /// Limits of what is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The most classes of a classifier.
-    pub(crate) top_k: usize,
+    pub top_k: usize,
     /// Scores below it are left out.
-    pub(crate) threshold: f64,
+    pub threshold: f64,
 }
 
 /// Elements of a tensor; 0 where an extent is not known.
-pub(crate) fn element_count(info: &TensorInfo) -> usize {
+pub fn element_count(info: &TensorInfo) -> usize {
     let extents = info.dims.iter().map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX));
     extents.fold(1, usize::saturating_mul)
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use nnburst_tflite::TensorKind;
 
     use super::*;
 
     /// An output of a type and shape.
-    pub(in crate::results) fn output(kind: OperandType, dims: &[u32]) -> TensorInfo {
+    pub(crate) fn output(kind: OperandType, dims: &[u32]) -> TensorInfo {
         let (name, file_kind) = (String::new(), TensorKind::Float32);
         TensorInfo {
             tensor: 0,

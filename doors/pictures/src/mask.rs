@@ -3,19 +3,22 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::OutputTensor;
+use crate::tensor::OutputTensor;
 
 /// The class of each pixel of a picture, row by row. Classes above 255 count as 255.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mask {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) classes: Vec<u8>,
+pub struct Mask {
+    /// Its columns.
+    pub width: u32,
+    /// Its rows.
+    pub height: u32,
+    /// A class for each pixel.
+    pub classes: Vec<u8>,
 }
 
 impl Mask {
     /// The classes that there are, with the share of pixels that each has, largest first.
-    pub(crate) fn shares(&self) -> Vec<(usize, f64)> {
+    pub fn shares(&self) -> Vec<(usize, f64)> {
         let mut counts = [0u32; 256];
         for &class in &self.classes {
             counts[usize::from(class)] += 1;
@@ -34,7 +37,7 @@ impl Mask {
 
 /// The shape of an output that masks are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MaskShape {
+pub(crate) struct MaskShape {
     width: u32,
     height: u32,
     /// Scores of a pixel; 1 where there is its class already.
@@ -42,7 +45,7 @@ pub(super) struct MaskShape {
 }
 
 impl MaskShape {
-    pub(super) fn of(outputs: &[TensorInfo]) -> Option<Self> {
+    pub(crate) fn of(outputs: &[TensorInfo]) -> Option<Self> {
         let [output] = outputs else { return None };
         let is_integer = output.kind == OperandType::TensorInt32;
         let (height, width, classes) = match *output.dims.as_slice() {
@@ -55,7 +58,7 @@ impl MaskShape {
     }
 
     /// The best class of each pixel; of equals the lowest.
-    pub(super) fn decode(self, output: &OutputTensor<'_>) -> Mask {
+    pub(crate) fn decode(self, output: &OutputTensor<'_>) -> Mask {
         let Self { width, height, classes } = self;
         let best: Vec<u8> = match output.kind() {
             _ if classes == 1 => {
@@ -92,8 +95,8 @@ fn narrow(class: i32) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tensor::tests::output;
     use super::*;
+    use crate::tensor::tests::output;
 
     #[test]
     fn each_pixel_has_its_best_class() {

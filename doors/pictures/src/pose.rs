@@ -3,20 +3,23 @@
 use nnburst::hal::OperandType;
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::{Limits, OutputTensor};
+use crate::tensor::{Limits, OutputTensor};
 
 /// A point of a body. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Keypoint {
+pub struct Keypoint {
     /// Index into [`NAMES`].
-    pub(crate) part: usize,
-    pub(crate) score: f64,
-    pub(crate) x: f32,
-    pub(crate) y: f32,
+    pub part: usize,
+    /// Its score, as the model gives it.
+    pub score: f64,
+    /// Its distance from the left edge.
+    pub x: f32,
+    /// Its distance from the upper edge.
+    pub y: f32,
 }
 
 /// The 17 points of the COCO data set.
-pub(crate) const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 17] = [
     "nose",
     "left_eye",
     "right_eye",
@@ -37,20 +40,21 @@ pub(crate) const NAMES: [&str; 17] = [
 ];
 
 impl Keypoint {
-    pub(crate) fn name(&self) -> &'static str {
+    /// The part of the body, as in [`NAMES`].
+    pub fn name(&self) -> &'static str {
         NAMES.get(self.part).copied().unwrap_or_default()
     }
 }
 
 /// Returns whether the outputs are y, x and score of 17 keypoints.
-pub(super) fn is_pose(outputs: &[TensorInfo]) -> bool {
+pub(crate) fn is_pose(outputs: &[TensorInfo]) -> bool {
     let [points] = outputs else { return false };
     let is_float = points.kind == OperandType::TensorFloat32;
     is_float && matches!(points.dims.as_slice(), [1, 1, 17, 3] | [1, 17, 3])
 }
 
 /// The points whose score is high enough.
-pub(super) fn keypoints(points: &OutputTensor<'_>, limits: Limits) -> Vec<Keypoint> {
+pub(crate) fn keypoints(points: &OutputTensor<'_>, limits: Limits) -> Vec<Keypoint> {
     let values = points.values();
     let points = values.as_chunks::<3>().0.iter().enumerate();
     points
@@ -62,8 +66,8 @@ pub(super) fn keypoints(points: &OutputTensor<'_>, limits: Limits) -> Vec<Keypoi
 
 #[cfg(test)]
 mod tests {
-    use super::super::tensor::tests::output;
     use super::*;
+    use crate::tensor::tests::output;
 
     #[test]
     fn points_have_names_and_scores() {

@@ -2,23 +2,29 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::PictureSize;
-use super::tensor::{Limits, OutputTensor, element_count};
+use crate::decoder::PictureSize;
+use crate::tensor::{Limits, OutputTensor, element_count};
 
 /// An object in a picture. Coordinates are fractions of the picture's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Detection {
-    pub(crate) class: usize,
-    pub(crate) score: f64,
-    pub(crate) left: f32,
-    pub(crate) top: f32,
-    pub(crate) right: f32,
-    pub(crate) bottom: f32,
+pub struct Detection {
+    /// The number of its class.
+    pub class: usize,
+    /// Its score, as the model gives it.
+    pub score: f64,
+    /// Its left edge.
+    pub left: f32,
+    /// Its upper edge.
+    pub top: f32,
+    /// Its right edge.
+    pub right: f32,
+    /// Its lower edge.
+    pub bottom: f32,
 }
 
 impl Detection {
     /// A box of corners as models give them: clamped to the picture.
-    pub(super) fn new(class: usize, score: f64, corners: [f32; 4]) -> Option<Self> {
+    pub(crate) fn new(class: usize, score: f64, corners: [f32; 4]) -> Option<Self> {
         if corners.iter().any(|value| !value.is_finite()) {
             return None;
         }
@@ -27,7 +33,7 @@ impl Detection {
     }
 
     /// The left and upper edge, width and height in pixels of a picture.
-    pub(crate) fn pixels(&self, size: PictureSize) -> (u32, u32, u32, u32) {
+    pub fn pixels(&self, size: PictureSize) -> (u32, u32, u32, u32) {
         let (left, right) = (pixel(self.left, size.width), pixel(self.right, size.width));
         let (top, bottom) = (pixel(self.top, size.height), pixel(self.bottom, size.height));
         (left, top, right.saturating_sub(left), bottom.saturating_sub(top))
@@ -36,13 +42,13 @@ impl Detection {
 
 /// The pixel at a fraction of a side.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the side")]
-pub(super) fn pixel(fraction: f32, side: u32) -> u32 {
+pub fn pixel(fraction: f32, side: u32) -> u32 {
     (f64::from(fraction.clamp(0.0, 1.0)) * f64::from(side)).round() as u32
 }
 
 /// The positions of the four outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     boxes: usize,
     classes: usize,
     scores: usize,
@@ -52,7 +58,7 @@ pub(super) struct Order {
 impl Order {
     /// The order of the operator, or that of models that TensorFlow 2 exports, whose outputs are
     /// sorted by other names.
-    pub(super) fn of(outputs: &[TensorInfo]) -> Option<Self> {
+    pub(crate) fn of(outputs: &[TensorInfo]) -> Option<Self> {
         const OPERATOR: Order = Order { boxes: 0, classes: 1, scores: 2, count: 3 };
         const EXPORTED: Order = Order { boxes: 1, classes: 3, scores: 0, count: 2 };
         let fits = |order: &Self| {
@@ -69,7 +75,7 @@ impl Order {
         [OPERATOR, EXPORTED].into_iter().find(|order| outputs.len() == 4 && fits(order))
     }
 
-    pub(super) fn decode(self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
+    pub(crate) fn decode(self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
         let values = |at: usize| tensors.get(at).map(|tensor| tensor.values()).unwrap_or_default();
         let (boxes, classes) = (values(self.boxes), values(self.classes));
         let (scores, count) = (values(self.scores), values(self.count));
@@ -96,8 +102,8 @@ fn whole(value: f32) -> usize {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tensor::tests::output;
     use super::*;
+    use crate::tensor::tests::output;
 
     fn bytes(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()

@@ -7,7 +7,7 @@ use crate::model::{ModelError, PictureInput};
 
 /// The real values that pixels stand for: a pixel `p` of channel `c` is `(p - mean[c]) * scale[c]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Normalisation {
+pub struct Normalisation {
     mean: [f32; 3],
     scale: [f32; 3],
 }
@@ -20,7 +20,7 @@ impl Normalisation {
     ///
     /// # Errors
     /// [`ModelError::Property`] for values that are no numbers.
-    pub(crate) fn parse(
+    pub fn parse(
         mean: Option<&str>,
         scale: Option<&str>,
         ranges: Option<&str>,
@@ -84,19 +84,22 @@ fn per_channel(text: &str, separator: char) -> Option<[f32; 3]> {
 }
 
 /// The values of a model's input for each value of a pixel.
-pub(crate) enum PixelTables {
+#[derive(Clone, Debug)]
+pub enum PixelTables {
     /// The input takes pixels as they are.
     Same,
     /// Bytes of the input for each channel and pixel.
     Quantised(Box<[[u8; 256]; 3]>),
+    /// Values of a FLOAT16 input for each channel and pixel.
     Half(Box<[[f16; 256]; 3]>),
+    /// Values of a FLOAT32 input for each channel and pixel.
     Float(Box<[[f32; 256]; 3]>),
 }
 
 impl PixelTables {
     /// The values for an input. Where no normalisation is given, pixels of a quantised input are
     /// its stored values (less 128 where those are signed), and of others -1 to 1.
-    pub(crate) fn of(input: &PictureInput, normalisation: Option<Normalisation>) -> Self {
+    pub fn of(input: &PictureInput, normalisation: Option<Normalisation>) -> Self {
         match (input.kind, normalisation) {
             (OperandType::TensorQuant8Asymm, None) => Self::Same,
             (OperandType::TensorQuant8AsymmSigned, None) => {
@@ -124,13 +127,13 @@ impl PixelTables {
     }
 
     /// Returns whether a model can read pixels where they lie.
-    pub(crate) fn are_same(&self) -> bool {
+    pub fn are_same(&self) -> bool {
         matches!(self, Self::Same)
     }
 
     /// Writes rows of pixels as a model's input. `stride` is the distance between rows of `plane`
     /// in bytes; `None` where it ends too early, or the input is of another size.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         picture: &PictureInput,
         plane: &[u8],

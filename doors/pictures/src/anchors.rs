@@ -8,9 +8,9 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::PictureSize;
-use super::boxes::Detection;
-use super::tensor::{Limits, OutputTensor};
+use crate::boxes::Detection;
+use crate::decoder::PictureSize;
+use crate::tensor::{Limits, OutputTensor};
 
 /// Factors of the encodings of the centre and of the size.
 const CENTRE_FACTOR: f32 = 10.0;
@@ -24,7 +24,7 @@ const CANDIDATES: usize = 200;
 
 /// The outputs of such a model.
 #[derive(Debug)]
-pub(super) struct Ssd {
+pub(crate) struct Ssd {
     boxes: usize,
     scores: usize,
     classes: usize,
@@ -43,7 +43,7 @@ struct Anchor {
 
 impl Ssd {
     /// The outputs in either order; `None` for others, or where the number of anchors is another.
-    pub(super) fn of(outputs: &[TensorInfo], picture: PictureSize) -> Option<Self> {
+    pub(crate) fn of(outputs: &[TensorInfo], picture: PictureSize) -> Option<Self> {
         let [first, second] = outputs else { return None };
         let count = |info: &TensorInfo| match *info.dims.as_slice() {
             [1, count, 4] | [1, count, 1, 4] => usize::try_from(count).ok(),
@@ -69,7 +69,7 @@ impl Ssd {
 
     /// The objects found, best first. Class 0 of the model is the background, so the first object
     /// has number 0, as in models that do their own post-processing.
-    pub(super) fn decode(&self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
+    pub(crate) fn decode(&self, tensors: &[OutputTensor<'_>], limits: Limits) -> Vec<Detection> {
         let values = |at: usize| tensors.get(at).map(|tensor| tensor.values()).unwrap_or_default();
         let (boxes, scores) = (values(self.boxes), values(self.scores));
         let boxes = boxes.as_chunks::<4>().0.iter().zip(&self.anchors);
@@ -182,8 +182,8 @@ fn contains(name: &str, part: &str) -> bool {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tensor::tests::output;
     use super::*;
+    use crate::tensor::tests::output;
 
     fn square(side: u32) -> PictureSize {
         PictureSize { width: side, height: side }

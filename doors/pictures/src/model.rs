@@ -1,15 +1,16 @@
-//! The model of `nnbinference`: a .tflite file whose input is a picture.
+//! Models whose input is a picture.
 
 use std::path::Path;
 
 use nnburst::hal::{Model, OperandType};
 use nnburst_tflite::{ImportError, ImportOptions, Imported, StatePair, TensorInfo};
 
-use crate::results::PictureSize;
+use crate::decoder::PictureSize;
 
-/// Why a file is no model for video.
+/// Why a file is no model for pictures.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ModelError {
+#[non_exhaustive]
+pub enum ModelError {
     /// It can't be read, or not all of it can be mapped.
     #[error("{0}")]
     Import(#[from] ImportError),
@@ -35,24 +36,32 @@ pub(crate) enum ModelError {
 
 /// A model whose first input is a picture, and all others states.
 #[derive(Clone, Debug)]
-pub(crate) struct PictureModel {
-    pub(crate) model: Model,
-    pub(crate) picture: PictureInput,
+pub struct PictureModel {
+    /// The model; its inputs and outputs are those of the file, then the states.
+    pub model: Model,
+    /// Its picture.
+    pub picture: PictureInput,
     /// The outputs that the file has, without states.
-    pub(crate) outputs: Vec<TensorInfo>,
-    pub(crate) states: Vec<StatePair>,
+    pub outputs: Vec<TensorInfo>,
+    /// Its states.
+    pub states: Vec<StatePair>,
 }
 
 /// The shape and type of the input that takes the picture.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PictureInput {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
+pub struct PictureInput {
+    /// Its columns.
+    pub width: u32,
+    /// Its rows.
+    pub height: u32,
     /// 3 for RGB, 1 for grey.
-    pub(crate) channels: u32,
-    pub(crate) kind: OperandType,
-    pub(crate) scale: f32,
-    pub(crate) zero_point: i32,
+    pub channels: u32,
+    /// The type of the input.
+    pub kind: OperandType,
+    /// The scale of its stored values, where they are quantised.
+    pub scale: f32,
+    /// The stored value that stands for zero.
+    pub zero_point: i32,
 }
 
 impl PictureModel {
@@ -60,7 +69,7 @@ impl PictureModel {
     ///
     /// # Errors
     /// See [`ModelError`].
-    pub(crate) fn open(path: &Path, extension: bool) -> Result<Self, ModelError> {
+    pub fn open(path: &Path, extension: bool) -> Result<Self, ModelError> {
         let options = ImportOptions { extension, ..ImportOptions::default() };
         let imported = Imported::open_with(path, options)?;
         let picture = PictureInput::of(&imported.inputs)?;
@@ -69,7 +78,7 @@ impl PictureModel {
     }
 
     /// Type and shape of each output, such as `TENSOR_FLOAT32 1x10x4`.
-    pub(crate) fn describe_outputs(&self) -> Vec<String> {
+    pub fn describe_outputs(&self) -> Vec<String> {
         let describe = |output: &TensorInfo| {
             let extents: Vec<_> = output.dims.iter().map(u32::to_string).collect();
             format!("{} {}", output.kind, extents.join("x"))
@@ -79,11 +88,16 @@ impl PictureModel {
 }
 
 impl PictureInput {
-    pub(crate) fn size(&self) -> PictureSize {
+    /// Its extents.
+    pub fn size(&self) -> PictureSize {
         PictureSize { width: self.width, height: self.height }
     }
 
-    fn of(inputs: &[TensorInfo]) -> Result<Self, ModelError> {
+    /// The picture that a model with these inputs takes.
+    ///
+    /// # Errors
+    /// [`ModelError`] for models that take something else.
+    pub fn of(inputs: &[TensorInfo]) -> Result<Self, ModelError> {
         let no_picture = || {
             let shapes = inputs.iter().map(|input| format!("{} {:?}", input.kind, input.dims));
             ModelError::NoPicture(shapes.collect::<Vec<_>>().join(", "))
@@ -107,17 +121,17 @@ impl PictureInput {
     }
 
     /// Bytes of a row of pixels without padding.
-    pub(crate) fn row_bytes(&self) -> usize {
+    pub fn row_bytes(&self) -> usize {
         usize::try_from(self.width.saturating_mul(self.channels)).unwrap_or(usize::MAX)
     }
 
     /// Rows of the picture.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         usize::try_from(self.height).unwrap_or(usize::MAX)
     }
 
     /// Bytes of an element of the input.
-    pub(crate) fn element_bytes(&self) -> usize {
+    pub fn element_bytes(&self) -> usize {
         match self.kind {
             OperandType::TensorFloat32 => 4,
             OperandType::TensorFloat16 => 2,

@@ -2,25 +2,27 @@
 
 use nnburst_tflite::TensorInfo;
 
-use super::tensor::{Limits, OutputTensor, element_count};
+use crate::tensor::{Limits, OutputTensor, element_count};
 
 /// A class and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Class {
-    pub(crate) index: usize,
-    pub(crate) score: f64,
+pub struct Class {
+    /// Its number.
+    pub index: usize,
+    /// Its score, as the model gives it.
+    pub score: f64,
 }
 
 /// Returns whether the outputs are the scores of classes: one of `[1, N]`, or with more extents
 /// of 1.
-pub(super) fn are_classes(outputs: &[TensorInfo]) -> bool {
+pub(crate) fn are_classes(outputs: &[TensorInfo]) -> bool {
     let [scores] = outputs else { return false };
     let last = scores.dims.last().map_or(0, |&last| usize::try_from(last).unwrap_or(0));
     last >= 2 && element_count(scores) == last
 }
 
 /// The best classes, best first; of equals the one with the lower number first.
-pub(super) fn best(scores: &OutputTensor<'_>, limits: Limits) -> Vec<Class> {
+pub(crate) fn best(scores: &OutputTensor<'_>, limits: Limits) -> Vec<Class> {
     let scored = scores.values().into_iter().enumerate();
     let mut classes: Vec<Class> = scored
         .map(|(index, score)| Class { index, score: f64::from(score) })
@@ -40,8 +42,8 @@ pub(super) fn best(scores: &OutputTensor<'_>, limits: Limits) -> Vec<Class> {
 mod tests {
     use nnburst::hal::OperandType;
 
-    use super::super::tensor::tests::output;
     use super::*;
+    use crate::tensor::tests::output;
 
     #[test]
     fn the_best_come_first_and_equals_in_order() {
