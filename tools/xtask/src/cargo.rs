@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
-
 /// The result of a task: nothing, or what went wrong in one line.
 pub(crate) type Outcome = Result<(), String>;
 
@@ -33,6 +31,10 @@ impl Cargo {
         self
     }
 
+    pub(crate) fn arg(self, arg: impl AsRef<OsStr>) -> Self {
+        self.args([arg])
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -54,12 +56,11 @@ impl Cargo {
         }
     }
 
-    /// Runs it with messages as JSON, and returns the tests of packages that it built.
-    fn built_tests(mut self, packages: &[&str]) -> Result<Vec<BuiltTest>, String> {
+    /// Runs it with its complaints thrown away, and returns what it wrote.
+    pub(crate) fn stdout(mut self) -> Result<String, String> {
         let output = self.command.stderr(Stdio::null()).output();
         let output = output.map_err(|error| format!("{} could not start: {error}", self.what))?;
-        let messages = String::from_utf8_lossy(&output.stdout);
-        Ok(messages.lines().filter_map(|line| BuiltTest::parse(line, packages)).collect())
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Runs it quietly; whether it succeeded, and everything it said.
@@ -71,60 +72,14 @@ impl Cargo {
     }
 }
 
-/// Runs the tests of packages, but builds those of the whole workspace: with packages named to
-/// cargo, their dependencies would have other features, and all be built a second time. `named` are
-/// variables of the tests.
-pub(crate) fn test_packages(
-    what: &str,
-    packages: &[&str],
-    options: &[&str],
-    named: &[(&str, &OsStr)],
-) -> Outcome {
-    let build = ["test", "--workspace", "--no-run"];
-    Cargo::new(what).args(build).args(options).run()?;
-    let list = Cargo::new(what).args(build).args(options);
-    for test in list.args(["--message-format", "json"]).built_tests(packages)? {
-        println!("== {what}: {}", test.program.display());
-        let mut run = Command::new(&test.program);
-        let ended = run.current_dir(&test.folder).envs(named.iter().copied()).status();
-        match ended {
-            Ok(status) if status.success() => {}
-            Ok(status) => return Err(format!("{}: {status}", test.program.display())),
-            Err(error) => return Err(format!("{}: {error}", test.program.display())),
-        }
-    }
-    Ok(())
-}
-
-/// A program of tests and the folder of its package, where cargo would start it.
-struct BuiltTest {
-    program: PathBuf,
-    folder: PathBuf,
-}
-
-impl BuiltTest {
-    /// Reads a message of cargo; none if it tells of something else.
-    fn parse(message: &str, packages: &[&str]) -> Option<Self> {
-        let message: Value = serde_json::from_str(message).ok()?;
-        let is_test = message["profile"]["test"].as_bool() == Some(true);
-        let program = message["executable"].as_str()?;
-        let manifest = Path::new(message["manifest_path"].as_str()?);
-        let id = message["package_id"].as_str()?;
-        // `path+file:///folder#name@version`
-        let name = id.rsplit('#').next()?.split('@').next()?;
-        let folder = manifest.parent()?.to_path_buf();
-        (is_test && packages.contains(&name)).then(|| Self { program: program.into(), folder })
-    }
-}
-
 /// The folder that cargo builds into: `CARGO_TARGET_DIR`, else the workspace's `target`.
 pub(crate) fn target_folder() -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    given.unwrap_or_else(|| workspace().join("target"))
+    given.unwrap_or_else(|| root().join("target"))
 }
 
 /// The workspace's folder.
-pub(crate) fn workspace() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)

@@ -2,78 +2,111 @@
 //! door whose tools are missing is left out with the reason, or fails where `NNBURST_REQUIRE` names
 //! the tool.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, target_folder, test_packages, workspace};
+use crate::cargo::{Outcome, root, target_folder};
 use crate::symbols::is_installed;
 use crate::wheels::Wheels;
+use crate::workspace::{self, Tests};
 
 /// A folder of `doors/`.
 struct Door {
     name: &'static str,
     /// Programs that building and testing it takes, with their packages of Debian.
     tools: &'static [(&'static str, &'static str)],
+    /// The packages whose tests belong to it, all of which `ci` runs.
+    packages: &'static [&'static str],
+    /// What takes more than cargo, once those have passed.
     run: fn() -> Outcome,
 }
 
 const DOORS: &[Door] = &[
-    Door { name: "ladspa", tools: &[("python3", "python3")], run: ladspa },
+    Door {
+        name: "ladspa",
+        tools: &[("python3", "python3")],
+        packages: &["nnburst-doors-common", "nnburst-denoise", "nnburst-ladspa"],
+        run: ladspa,
+    },
     Door {
         name: "gstreamer",
         tools: &[("pkg-config", "pkg-config"), ("gst-launch-1.0", "gstreamer1.0-tools")],
-        run: gstreamer,
+        packages: &["nnburst-pictures", "nnburst-gstreamer"],
+        run: || Ok(()),
     },
-    Door { name: "python", tools: &[("python3", "python3")], run: python },
-    Door { name: "tflite-delegate", tools: &[("python3", "python3")], run: tflite_delegate },
+    Door { name: "python", tools: &[("python3", "python3")], packages: &[], run: python },
+    Door {
+        name: "tflite-delegate",
+        tools: &[("python3", "python3")],
+        packages: &["nnburst-tflite-delegate"],
+        run: tflite_delegate,
+    },
 ];
 
+const USAGE: &str = "usage: cargo xtask doors [--without-tests] [NAME ..]
+  --without-tests  leave out the workspace's own tests of the doors, which `ci` runs";
+
 /// Builds and tests those doors that are named, or all.
-pub(crate) fn run(names: &[String]) -> Outcome {
-    let unknown = names.iter().find(|name| DOORS.iter().all(|door| door.name != **name));
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let (options, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| arg.starts_with('-'));
+    if options.iter().any(|option| *option != "--without-tests") {
+        return Err(USAGE.to_owned());
+    }
+    let has_tests = options.is_empty();
+    let unknown = names.iter().find(|name| DOORS.iter().all(|door| door.name != name.as_str()));
     if let Some(unknown) = unknown {
         let known: Vec<_> = DOORS.iter().map(|door| door.name).collect();
         return Err(format!("no door is called `{unknown}`; there are {}", known.join(", ")));
     }
-    let chosen = |door: &&Door| names.is_empty() || names.iter().any(|name| name == door.name);
-    for door in DOORS.iter().filter(chosen) {
+    let chosen = |door: &&Door| names.is_empty() || names.iter().any(|name| *name == door.name);
+    for Door { name, tools, packages, run } in DOORS.iter().filter(chosen) {
         let mut is_complete = true;
-        for (program, package) in door.tools {
+        for (program, package) in *tools {
             is_complete &= is_installed(program, package)?;
         }
-        if is_complete {
-            (door.run)()?;
-        } else {
-            println!("left out: the door {}", door.name);
+        if !is_complete {
+            println!("left out: the door {name}");
+            continue;
         }
+        if has_tests && !packages.is_empty() {
+            Tests { packages, ..Tests::default() }.run(name)?;
+        }
+        run()?;
     }
     Ok(())
 }
 
-/// The LADSPA plugin: its own tests, then the hosts of Debian that are there.
+/// The LADSPA plugin in the hosts of Debian that are there.
 fn ladspa() -> Outcome {
-    let packages = ["nnburst-doors-common", "nnburst-denoise", "nnburst-ladspa"];
-    test_packages("ladspa", &packages, &[], &[])?;
     let models = shared().join("models");
     if !models.is_dir() {
         println!("left out: the hosts of the LADSPA plugin (no models in {})", models.display());
         return Ok(());
     }
-    let built = target_folder().join("debug");
-    let hosts = workspace().join("doors/ladspa/tests/hosts.sh");
+    let built = built("ladspa")?;
+    let hosts = root().join("doors/ladspa/tests/hosts.sh");
     println!("== ladspa: {}", hosts.display());
     let ended = Command::new(&hosts)
-        .args([built.join("deps/libnnburst_ladspa.so"), models])
+        .args([built.join("libnnburst_ladspa.so"), models])
         .env("NNBURST_DRIVER", built.join("nnburst"))
         .status()
         .map_err(|error| format!("{}: {error}", hosts.display()))?;
     if ended.success() { Ok(()) } else { Err(format!("{}: {ended}", hosts.display())) }
 }
 
+/// Builds all libraries and programs of the workspace with the features that its tests have;
+/// returns their folder.
+fn built(what: &str) -> Result<PathBuf, String> {
+    workspace::cargo(what, &workspace::BUILD)?.run()?;
+    let built = target_folder().join("debug");
+    built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))
+}
+
 /// The folder of models and recordings, which may not be there.
 fn shared() -> PathBuf {
     let given = std::env::var_os("NNBURST_SHARED").map(PathBuf::from);
-    given.unwrap_or_else(|| workspace().join("../shared"))
+    given.unwrap_or_else(|| root().join("../shared"))
 }
 
 /// The interpreters that load the delegate, in Pythons that there are wheels for.
@@ -92,17 +125,13 @@ const INTERPRETERS: [Wheels; 2] = [
     },
 ];
 
-/// The delegate: its own tests, those of the library in a host of C, then in the interpreters of
-/// PyPI.
+/// The delegate in a host of C, and in the interpreters of PyPI.
 fn tflite_delegate() -> Outcome {
     let door = "tflite-delegate";
-    // The library as well, which no test links, with the features that tests have.
-    Cargo::new(door).args(["build", "--workspace", "--lib", "--bins", "--tests"]).run()?;
-    let built = target_folder().join("debug");
-    let built = built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))?;
+    let built = built(door)?;
     let (library, driver) = (built.join("libnnburst_tflite.so"), built.join("nnburst"));
     let named = [("NNBURST_DELEGATE", library.as_os_str()), ("NNBURST_DRIVER", driver.as_os_str())];
-    test_packages(door, &["nnburst-tflite-delegate"], &[], &named)?;
+    delegate_host(door, &[], &named)?;
     let shared = shared();
     if !shared.join("models").is_dir() {
         println!("left out: the delegate's interpreters (no models in {})", shared.display());
@@ -113,7 +142,7 @@ fn tflite_delegate() -> Outcome {
         println!("== {door}: {}", wheels.packages.join(", "));
         let ended = Command::new(&python)
             .args(["-m", "unittest", "discover", "--start-directory"])
-            .arg(workspace().join("doors/tflite-delegate/tests"))
+            .arg(root().join("doors/tflite-delegate/tests"))
             .envs(named)
             .env("NNBURST_SHARED", &shared)
             .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -126,46 +155,15 @@ fn tflite_delegate() -> Outcome {
     Ok(())
 }
 
-/// The libraries that the GStreamer plugin and its tests are built with.
-const GSTREAMER: [&str; 5] = [
-    "gstreamer-base-1.0 >= 1.22",
-    "gstreamer-video-1.0",
-    "gstreamer-audio-1.0",
-    "gstreamer-allocators-1.0",
-    "gstreamer-check-1.0",
-];
-
-/// What the feature `v1_26` is built with.
-const ANALYTICS: [&str; 2] = ["gstreamer-1.0 >= 1.26", "gstreamer-analytics-1.0 >= 1.26"];
-
-/// The GStreamer plugin, which is behind a feature; its tests start gst-launch, and compare labels
-/// with those of the command.
-fn gstreamer() -> Outcome {
-    let there = Command::new("pkg-config").arg("--exists").args(GSTREAMER).status();
-    if !there.is_ok_and(|status| status.success()) {
-        let packages = "libgstreamer1.0-dev, libgstreamer-plugins-base1.0-dev";
-        println!("left out: the door gstreamer, as its headers are missing ({packages})");
-        return Ok(());
-    }
-    // A build without the feature leaves an empty library of the same name, which cargo would keep.
-    let library = target_folder().join("debug/deps/libgstnnburst.so");
-    if library.exists() {
-        std::fs::remove_file(&library).map_err(|e| format!("{}: {e}", library.display()))?;
-    }
-    // Analytics metadata, where these headers have it.
-    let newer = Command::new("pkg-config").arg("--exists").args(ANALYTICS).status();
-    let has_analytics = newer.is_ok_and(|status| status.success());
-    let features =
-        ["nnburst-gstreamer/testing", "nnburst-gstreamer/testing,nnburst-gstreamer/v1_26"];
-    let feature = ["--features", features[usize::from(has_analytics)]];
-    let lints = ["clippy", "--workspace", "--all-targets"];
-    Cargo::new("gstreamer").args(lints).args(feature).args(["--", "-D", "warnings"]).run()?;
-    test_packages("gstreamer", &["nnburst-gstreamer"], &feature, &[])
+/// The tests of the delegate in a host of C, which need `NNBURST_DELEGATE` among their variables.
+pub(crate) fn delegate_host(what: &str, args: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
+    let packages = &["nnburst-tflite-delegate"];
+    Tests { packages, targets: &["host"], args, variables }.run(what)
 }
 
 /// The Python package: its wheel, built as pip does, in an environment of its own.
 fn python() -> Outcome {
-    let script = workspace().join("doors/python/tests/package.sh");
+    let script = root().join("doors/python/tests/package.sh");
     println!("== python: {}", script.display());
     let ended = Command::new(&script)
         .arg(target_folder().join("python"))

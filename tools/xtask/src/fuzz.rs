@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: every fuzz target, or those that are named, for a while, under
 //! AddressSanitizer. Where cargo-fuzz or the nightly toolchain is missing it says so and passes.
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, root};
 
 /// Memory that one target may take, in MiB: the limits of what is fuzzed are below it.
 const MEMORY: &str = "-rss_limit_mb=4096";
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
         chosen => (SECONDS, chosen),
     };
-    let folder = workspace().join("tools/fuzz");
+    let folder = root().join("tools/fuzz");
     let cargo = || Cargo::nightly("fuzzing").in_folder(&folder);
     let (found, said) = cargo().args(["fuzz", "list"]).ask().unwrap_or((false, String::new()));
     if !found {

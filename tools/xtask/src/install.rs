@@ -20,14 +20,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, target_folder, workspace};
+use crate::cargo::{Cargo, Outcome, root, target_folder};
+use crate::workspace;
 
-const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--destdir DIR] [--libdir DIR] [--target TARGET] [--debug]
-  --prefix   where programs will find it [default: /usr/local]
-  --destdir  a root that packages are made under [default: /]
-  --libdir   the library's folder below the prefix [default: lib, lib64 or lib/TRIPLET, as the system has it]
-  --target   build for another machine
-  --debug    install what `cargo build` makes: not optimised, not stripped, with paths";
+const USAGE: &str = "usage: cargo xtask install [--prefix DIR] [--destdir DIR] [--libdir DIR] [--target TARGET] [--debug | --as-tested]
+  --prefix     where programs will find it [default: /usr/local]
+  --destdir    a root that packages are made under [default: /]
+  --libdir     the library's folder below the prefix [default: lib, lib64 or lib/TRIPLET, as the system has it]
+  --target     build for another machine
+  --debug      install what `cargo build` makes: not optimised, not stripped, with paths
+  --as-tested  likewise, out of the build of the workspace's tests";
 
 /// The C libraries, with their pkg-config files.
 const LIBRARIES: [(&str, &str); 2] = [
@@ -56,8 +58,20 @@ struct Options {
     destdir: PathBuf,
     libdir: Option<PathBuf>,
     target: Option<String>,
-    is_debug: bool,
+    build: Build,
 }
+
+/// The build that is installed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Build {
+    Release,
+    Debug,
+    /// Likewise, out of the build of the workspace's tests.
+    Tested,
+}
+
+/// The options for builds that are no release.
+const BUILDS: [(&str, Build); 2] = [("--debug", Build::Debug), ("--as-tested", Build::Tested)];
 
 impl Options {
     fn parse(args: &[String]) -> Result<Self, String> {
@@ -66,7 +80,7 @@ impl Options {
             destdir: "/".into(),
             libdir: None,
             target: None,
-            is_debug: false,
+            build: Build::Release,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -74,8 +88,8 @@ impl Options {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (arg.as_str(), None),
             };
-            if name == "--debug" {
-                options.is_debug = true;
+            if let Some((_, build)) = BUILDS.iter().find(|(option, _)| *option == name) {
+                options.build = *build;
                 continue;
             }
             let value = joined.or_else(|| args.next().cloned());
@@ -131,7 +145,7 @@ fn triplet(options: &Options) -> String {
 pub(crate) fn run(args: &[String]) -> Outcome {
     let options = Options::parse(args)?;
     let built = build(&options)?;
-    let (prefix, root) = (&options.prefix, workspace());
+    let (prefix, root) = (&options.prefix, root());
     let libdir = prefix.join(options.libdir());
     let bin = prefix.join("bin");
     let put = |from: &Path, dir: &Path, mode: u32| copy(from, &options.staged(dir), mode);
@@ -143,7 +157,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let (plugin, folder, name) = LADSPA;
     let plugin = (built.join(plugin), prefix.join(folder));
     copy_as(&plugin.0, &options.staged(&plugin.1), name.as_ref(), 0o755)?;
-    if !options.is_debug {
+    if options.build == Build::Release {
         let libraries = LIBRARIES.iter().map(|(library, _)| libdir.join(library));
         let libraries = libraries.chain([plugin.1.join(name), libdir.join(DELEGATE)]);
         for file in std::iter::once(bin.join("nnburst")).chain(libraries) {
@@ -209,14 +223,22 @@ fn build(options: &Options) -> Result<PathBuf, String> {
     let target = options.target.iter().flat_map(|target| ["--target", target]);
     let cargo = Cargo::new("install").args(["build"]).args(packages).args(target);
     let usual = target_folder();
-    let (folder, profile) = if options.is_debug {
-        cargo.run()?;
-        (usual, "debug")
-    } else {
-        // Other flags build everything anew: not at the cost of the usual builds.
-        let own = usual.join("install");
-        cargo.args(["--release"]).env("CARGO_TARGET_DIR", &own).env("RUSTFLAGS", flags()).run()?;
-        (own, "release")
+    let (folder, profile) = match options.build {
+        Build::Debug => {
+            cargo.run()?;
+            (usual, "debug")
+        }
+        Build::Tested => {
+            workspace::cargo("install", &workspace::BUILD)?.run()?;
+            return Ok(usual.join("debug"));
+        }
+        Build::Release => {
+            // Other flags build everything anew: not at the cost of the usual builds.
+            let own = usual.join("install");
+            let cargo = cargo.args(["--release"]).env("CARGO_TARGET_DIR", &own);
+            cargo.env("RUSTFLAGS", flags()).run()?;
+            (own, "release")
+        }
     };
     Ok(options.target.iter().fold(folder, |folder, target| folder.join(target)).join(profile))
 }
@@ -226,7 +248,7 @@ fn origins() -> Vec<(PathBuf, &'static str)> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(home.clone()?.join(".cargo")));
-    let mut all = vec![(workspace(), "/nnburst")];
+    let mut all = vec![(root(), "/nnburst")];
     all.extend(cargo.map(|cargo| (cargo, "/cargo")));
     all.extend(home.map(|home| (home, "/home")));
     all.retain(|(path, _)| path.is_absolute() && path.components().count() > 1);
@@ -331,7 +353,7 @@ mod tests {
             options.staged(&options.prefix.join(options.libdir())),
             Path::new("/tmp/d/usr/lib32")
         );
-        assert!(options.is_debug);
+        assert_eq!(options.build, Build::Debug);
         for wrong in ["--prefix", "--prefix here", "--nonsense x"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

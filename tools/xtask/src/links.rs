@@ -11,7 +11,8 @@ use std::process::Command;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Outcome, root};
+use crate::workspace;
 
 pub(crate) fn run() -> Outcome {
     pages()?;
@@ -20,13 +21,12 @@ pub(crate) fn run() -> Outcome {
 
 /// The Rust documentation, whose broken links are warnings.
 pub(crate) fn rustdoc() -> Outcome {
-    let docs = ["doc", "--workspace", "--no-deps"];
-    Cargo::new("docs").args(docs).env("RUSTDOCFLAGS", "-D warnings").run()
+    workspace::cargo("docs", &["doc", "--no-deps"])?.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 /// The pages.
 pub(crate) fn pages() -> Outcome {
-    let root = workspace();
+    let root = root();
     let mut git = Command::new("git");
     git.args(["ls-files", "-co", "--exclude-standard"]).current_dir(&root);
     let listed = git.output().map_err(|error| format!("git: {error}"))?;

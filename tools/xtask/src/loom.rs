@@ -1,6 +1,6 @@
 //! `cargo xtask loom`: the model checks.
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, root};
 
 /// Runs them; `args` go to the tests (a name, say).
 pub(crate) fn run(args: &[String]) -> Outcome {
@@ -16,5 +16,5 @@ pub(crate) fn configure(cargo: Cargo) -> Cargo {
     cargo
         .env("RUSTFLAGS", "--cfg loom")
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
-        .env("CARGO_TARGET_DIR", workspace().join("target").join("loom"))
+        .env("CARGO_TARGET_DIR", root().join("target").join("loom"))
 }

@@ -10,8 +10,9 @@
 //! | `manual`                         | writes the command's manual pages and completions anew |
 //! | `operations`                     | writes `docs/operations.md` anew (conformance cases) |
 //! | `peers --venv DIR`               | our models beside TFLite's on one core; see `peers` |
-//! | `doors [NAME ..]`               | the plugins for other people's programs |
+//! | `doors [NAME ..]`                | the plugins for other people's programs |
 //! | `fuzz [--seconds N] [TARGET ..]` | fuzz targets under AddressSanitizer (nightly) |
+//! | `ignored`                        | tests that take root, strace or all cases |
 //! | `install [--prefix DIR] ..`      | what a package installs: command, library, pages |
 //! | `layers [--list]`                | which crates, layers and files know which |
 //! | `links`                          | relative links and anchors, links of rustdoc |
@@ -35,13 +36,17 @@ mod mutants;
 mod neon;
 mod peers;
 mod sanitizers;
+mod steps;
 mod symbols;
 mod tflite_diff;
 mod wheels;
+mod workspace;
 
 use std::process::ExitCode;
 
 use cargo::{Cargo, Outcome};
+use steps::Steps;
+use workspace::Tests;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +61,7 @@ fn main() -> ExitCode {
         "peers" => peers::run(rest),
         "doors" => doors::run(rest),
         "fuzz" => fuzz::run(rest),
+        "ignored" => ignored(),
         "install" => install::run(rest),
         "layers" => layers::run(rest),
         "links" => links::run(),
@@ -68,7 +74,7 @@ fn main() -> ExitCode {
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | install | layers | links | mlts | neon | symbols | tflite-diff | asan | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | ignored | install | layers | links | mlts | neon | symbols | tflite-diff | asan | miri | tsan"
             );
             return ExitCode::from(2);
         }
@@ -98,15 +104,30 @@ fn manual() -> Outcome {
 
 /// Everything that has to hold before a commit lands; the README's test command.
 fn ci() -> Outcome {
-    Cargo::new("format").args(["fmt", "--all", "--check"]).run()?;
-    layers::run(&[])?;
-    let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    Cargo::new("lints").args(lints).run()?;
-    Cargo::new("tests").args(["test", "--workspace"]).run()?;
-    links::run()?;
-    loom::run(&[])?;
+    let mut steps = Steps::default();
+    steps.take("format", || Cargo::new("format").args(["fmt", "--all", "--check"]).run())?;
+    steps.take("layers", || layers::run(&[]))?;
+    let lints = || workspace::cargo("lints", &["clippy", "--all-targets"]);
+    steps.take("lints", || lints()?.args(["--", "-D", "warnings"]).run())?;
+    let build = ["test", "--no-run"];
+    steps.take("build of the tests", || workspace::cargo("tests", &build)?.run())?;
+    steps.take("tests", || workspace::cargo("tests", &["test"])?.run())?;
+    steps.take("links", links::run)?;
+    steps.take("loom", || loom::run(&[]))?;
     println!("all checks passed");
     Ok(())
+}
+
+/// Tests that plain runs leave out, as they take rights or data: processes of other users (root),
+/// strace on processors 0 and 1, all conformance cases. Measurements are left out here as well.
+fn ignored() -> Outcome {
+    let packages = ["nnburst-hal", "nnburst-driver"];
+    let mut args = vec!["--ignored", "--skip", "measured"];
+    if !cargo::root().join("../shared/conformance").is_dir() {
+        println!("left out: all conformance cases (no ../shared/conformance)");
+        args.extend(["--skip", "cases_give"]);
+    }
+    Tests { packages: &packages, args: &args, ..Tests::default() }.run("ignored tests")
 }
 
 /// The soak of the queue, whose arguments are its own; or, after `burst`, that of bursts.
@@ -130,8 +151,12 @@ fn soak_burst(args: &[String]) -> Outcome {
         }
         _ => return Err("usage: cargo xtask soak burst [--minutes N]".into()),
     };
-    let test = ["test", "-p", "nnburst-burst", "--test", "burst", "--"];
-    let one = ["soak::random_bursts_and_kills_leave_nothing_behind", "--exact", "--nocapture"];
     let seconds = minutes.saturating_mul(60).to_string();
-    Cargo::new("soak").args(test).args(one).env("NNBURST_SOAK_SECONDS", seconds).run()
+    Tests {
+        packages: &["nnburst-burst"],
+        targets: &["burst"],
+        args: &["soak::random_bursts_and_kills_leave_nothing_behind", "--exact", "--nocapture"],
+        variables: &[("NNBURST_SOAK_SECONDS", seconds.as_ref())],
+    }
+    .run("soak")
 }

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cargo::{Cargo, Outcome, target_folder};
+use crate::workspace::Tests;
 
 /// The drivers beside the CPU driver.
 const SAMPLES: [&str; 6] = [
@@ -43,8 +44,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let begun = Instant::now();
     if has_faults {
-        let faults = ["test", "--package", "nnburst-mlts", "--test", "faulty"];
-        Cargo::new("mlts: drivers with faults").args(faults).run()?;
+        let (packages, targets) = (&["nnburst-mlts"], &["faulty"]);
+        Tests { packages, targets, ..Tests::default() }.run("mlts: drivers with faults")?;
     }
     let program = match program {
         Some(program) => program,

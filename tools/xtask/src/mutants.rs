@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{Cargo, Outcome, workspace};
+use crate::cargo::{Cargo, Outcome, root};
 use crate::loom::configure;
 
 /// One weakening: `from` occurs exactly once in `file`.
@@ -333,7 +333,7 @@ fn try_mutant(copy: &Path, mutant: &Mutant) -> Result<bool, String> {
 fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
     let cargo =
         Cargo::new("loom").args(["test", "--offline", "--package", "loom-tests", "--tests"]);
-    let target = workspace().join("target").join("loom-mutants");
+    let target = root().join("target").join("loom-mutants");
     let cargo = configure(cargo).env("CARGO_TARGET_DIR", target).in_folder(copy);
     match model {
         Some(model) => cargo.args(["--no-fail-fast", "--", "--exact", model]).ask(),
@@ -343,7 +343,7 @@ fn test(copy: &Path, model: Option<&str>) -> Result<(bool, String), String> {
 
 /// A workspace of what the models check and of the models only, under the target folder.
 fn copy() -> Result<PathBuf, String> {
-    let (from, to) = (workspace(), workspace().join("target").join("loom-mutants-source"));
+    let (from, to) = (root(), root().join("target").join("loom-mutants-source"));
     let included = ["driver/src/processor", "executor/src/session", "ndk/src/handle"];
     for folder in ["fmq", "hal", "burst", "loom-tests"].into_iter().chain(included) {
         copy_folder(&from.join(folder), &to.join(folder))?;

@@ -1,39 +1,48 @@
 //! `cargo xtask neon`: the executor's kernels on aarch64, under an emulator. Where a part of what
 //! that takes is missing it says so and passes.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome};
+use crate::cargo::{Cargo, Outcome, target_folder};
 use crate::symbols::is_installed;
+use crate::workspace::Tests;
 
 /// The target of CI beside its own machine's.
 pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
+const EMULATOR: [&str; 3] = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
 /// The executor's own tests, every kernel form the emulated machine has.
 pub(crate) fn run() -> Outcome {
     if !is_installed("qemu-aarch64", "qemu-user")? || !can_link()? {
         return Ok(());
     }
-    // Whole models take minutes there; the kernels' tests and the random graphs reach every form.
-    let tests = [
-        "test",
-        "--package",
-        "nnburst-kernels",
-        "--package",
-        "nnburst-executor",
-        "--target",
-        TARGET,
-    ];
-    let chosen = ["--lib", "--test", "graphs", "--test", "references"];
-    with_linker(Cargo::new("NEON").args(tests).args(chosen))
-        .env(
-            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
-            "qemu-aarch64 -L /usr/aarch64-linux-gnu",
-        )
+    Tests {
+        packages: &["nnburst-kernels", "nnburst-executor"],
         // With dot products, so that both kinds of kernels run.
-        .env("QEMU_CPU", "max")
-        .run()
+        variables: &[("QEMU_CPU", "max".as_ref())],
+        ..Tests::default()
+    }
+    .run_from("NEON", &EMULATOR, || Ok(cargo("NEON", &["test", "--no-run"])))
+}
+
+/// Builds the C library for the target.
+pub(crate) fn library() -> Result<PathBuf, String> {
+    cargo("library", &["build"]).run()?;
+    Ok(target_folder().join(TARGET).join("debug/libneuralnetworks.so"))
+}
+
+/// A call for the target: the same packages and tests in each, so that they share their
+/// dependencies. Whole models take minutes in the emulator; the kernels' tests and the random
+/// graphs reach every form.
+fn cargo(what: &str, verb: &[&str]) -> Cargo {
+    let packages = ["nnburst-kernels", "nnburst-executor", "nnburst-ndk"];
+    Cargo::new(what)
+        .args(verb)
+        .args(packages.iter().flat_map(|package| ["--package", *package]))
+        .args(["--lib", "--test", "graphs", "--test", "references", "--target", TARGET])
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
 }
 
 /// Returns whether programs for the target can be built here: with a cross compiler and Rust's
@@ -49,9 +58,4 @@ pub(crate) fn can_link() -> Result<bool, String> {
         println!("left out: no standard library for aarch64 (rustup target add {TARGET})");
     }
     Ok(added)
-}
-
-/// A call that links with the cross compiler where it builds for the target.
-pub(crate) fn with_linker(cargo: Cargo) -> Cargo {
-    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
 }

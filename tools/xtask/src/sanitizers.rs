@@ -2,6 +2,7 @@
 //! of it is missing they say so and pass: whoever installs it gets them.
 
 use crate::cargo::{Cargo, Outcome, target_folder};
+use crate::doors;
 
 /// The tests of the queue in private memory, which need no file.
 const TESTS: [&str; 5] = ["test", "--package", "nnburst-fmq", "--test", "private_memory"];
@@ -60,6 +61,7 @@ pub(crate) fn tsan() -> Outcome {
             .args(TESTS)
             .args(build)
             .env("RUSTFLAGS", "-Zsanitizer=thread")
+            .env("CARGO_TARGET_DIR", target_folder().join("tsan"))
     };
     let (built, said) = cargo().args(["--no-run"]).ask().unwrap_or_else(|error| (false, error));
     if !built {
@@ -75,11 +77,9 @@ pub(crate) fn tsan() -> Outcome {
 /// TFLite's delegate under AddressSanitizer, in its host of C.
 pub(crate) fn asan() -> Outcome {
     let (what, target) = ("AddressSanitizer", "x86_64-unknown-linux-gnu");
-    let package = ["--package", "nnburst-tflite-delegate"];
     let folder = target_folder().join("asan");
     let build = Cargo::nightly(what)
-        .args(["build", "--target", target])
-        .args(package)
+        .args(["build", "--target", target, "--package", "nnburst-tflite-delegate"])
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("CARGO_TARGET_DIR", &folder);
     let (built, said) = build.ask().unwrap_or_else(|error| (false, error));
@@ -91,6 +91,6 @@ pub(crate) fn asan() -> Outcome {
     let library = folder.join(target).join("debug/libnnburst_tflite.so");
     let library = library.canonicalize().map_err(|error| format!("the delegate: {error}"))?;
     // The library's checks are in a host that has the sanitizer's runtime, and in no other.
-    let test = ["test", "--test", "host", "address_sanitizer"];
-    Cargo::new(what).args(test).args(package).env("NNBURST_DELEGATE", library).run()
+    let named = [("NNBURST_DELEGATE", library.as_os_str())];
+    doors::delegate_host(what, &["address_sanitizer"], &named)
 }

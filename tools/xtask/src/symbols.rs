@@ -4,24 +4,20 @@
 
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, target_folder};
+use crate::cargo::Outcome;
 use crate::neon;
+use crate::workspace::Tests;
 
-const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", neon::TARGET];
-
-/// Builds the library for each target and runs the tests of its symbols on it.
+/// Runs the tests of the library's symbols on that of this machine, and on one for aarch64.
 pub(crate) fn run() -> Outcome {
-    for target in TARGETS {
-        if target == neon::TARGET && !neon::can_link()? {
-            continue;
-        }
-        let build = ["build", "--package", "nnburst-ndk", "--target", target];
-        neon::with_linker(Cargo::new("library").args(build)).run()?;
-        let built = target_folder().join(target).join("debug/libneuralnetworks.so");
-        let tests = ["test", "--package", "nnburst-ndk", "--test", "ndk", "symbols::"];
-        Cargo::new(target).args(tests).env("NNBURST_TEST_LIBRARY", built).run()?;
+    let (packages, targets, args) = (&["nnburst-ndk"], &["ndk"], &["symbols::"]);
+    Tests { packages, targets, args, ..Tests::default() }.run("symbols")?;
+    if !neon::can_link()? {
+        return Ok(());
     }
-    Ok(())
+    let library = neon::library()?;
+    let variables = &[("NNBURST_TEST_LIBRARY", library.as_os_str())];
+    Tests { packages, targets, args, variables }.run(neon::TARGET)
 }
 
 /// Returns whether a program can be run; what can't is reported, and is an error where

@@ -38,7 +38,7 @@ fn an_installation_has_everything_and_programs_build_against_it() {
     let staged = |path: &str| destdir.path().join(path);
     // As on Debian; the build is the one that this workspace's tests have made already.
     run(Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(["install", "--debug", "--prefix", "/opt/nn", "--libdir", "lib/x86_64-linux-gnu"])
+        .args(["install", "--as-tested", "--prefix", "/opt/nn", "--libdir", "lib/x86_64-linux-gnu"])
         .arg("--destdir")
         .arg(destdir.path()));
 

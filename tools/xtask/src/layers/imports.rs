@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree, Visibility};
 
-use crate::cargo::workspace;
+use crate::cargo::root;
 
 /// A path from the crate's root.
 type Name = Vec<String>;
@@ -62,7 +62,7 @@ impl ImportGraph {
     /// A file's path below the workspace.
     pub(super) fn file(&self, at: usize) -> &Path {
         let file = self.files.get(at).map_or_else(|| Path::new(""), PathBuf::as_path);
-        file.strip_prefix(workspace()).unwrap_or(file)
+        file.strip_prefix(root()).unwrap_or(file)
     }
 
     /// For each file the files that it imports.

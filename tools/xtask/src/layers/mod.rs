@@ -19,7 +19,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::cargo::{Outcome, workspace};
+use crate::cargo::{Outcome, root};
 use imports::{ImportGraph, Layered};
 
 /// The crates of the workspace that a crate may depend on; nobody is listed who may know all.
@@ -189,7 +189,7 @@ fn list_circle(graph: &ImportGraph, circle: &[usize]) {
 /// The workspace's crates, by cargo.
 fn packages() -> Result<Vec<Package>, String> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(workspace());
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root());
     let output = cargo.output().map_err(|error| format!("cargo metadata: {error}"))?;
     let metadata: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("cargo metadata: {error}"))?;
@@ -269,7 +269,7 @@ fn unpublishable(packages: &[Package]) -> Vec<String> {
 
 /// The numbers of `layers.txt`, by what they count.
 fn ledger() -> Result<BTreeMap<String, usize>, String> {
-    let path = workspace().join(LEDGER);
+    let path = root().join(LEDGER);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{LEDGER}: {error}"))?;
     parse(&text, &path)
 }

@@ -18,7 +18,7 @@ mod rows;
 
 use std::path::PathBuf;
 
-use crate::cargo::{Cargo, Outcome, target_folder, workspace};
+use crate::cargo::{Cargo, Outcome, root, target_folder};
 use engines::Engines;
 use rows::{ModelOrigin, OTHERS, PeerRow, ROWS};
 
@@ -100,7 +100,7 @@ impl Options {
             cpu: "1".into(),
             threads: "1".into(),
             nnburst: None,
-            shared: shared.unwrap_or_else(|| workspace().join("../shared")),
+            shared: shared.unwrap_or_else(|| root().join("../shared")),
             json: false,
         };
         let mut rest = args.iter();
