@@ -6,12 +6,11 @@ use std::time::Duration;
 use nix::libc::{RLIM_INFINITY, c_ulong};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall};
-use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 use nnburst_hal::RealTimeProfile;
 
-use crate::sys::set_fifo_priority;
+use crate::sys::{set_fifo_priority, set_timer_slack};
 
 /// Applies `profile` to the calling thread, and locking to its whole process. Returns what the
 /// system refused, one sentence each; the rest holds.
@@ -59,7 +58,7 @@ fn lock_memory() -> Result<(), String> {
 fn slack(slack: Duration) -> Result<(), String> {
     // Zero would mean the default; the shortest slack there is is what was meant.
     let nanoseconds = c_ulong::try_from(slack.as_nanos()).unwrap_or(c_ulong::MAX).max(1);
-    prctl::set_timerslack(nanoseconds)
+    set_timer_slack(nanoseconds)
         .map_err(|errno| format!("a timer slack of {nanoseconds} ns was refused: {errno}"))
 }
 
@@ -79,7 +78,7 @@ mod tests {
             timer_slack: Some(Duration::from_micros(1)),
             ..RealTimeProfile::default()
         };
-        let slack = || prctl::get_timerslack().unwrap();
+        let slack = || nix::sys::prctl::get_timerslack().unwrap();
         let worker = std::thread::spawn(move || (apply(&profile), slack()));
         let (warnings, slack) = worker.join().unwrap();
         assert_eq!(warnings, ["there is no processor 4294967295"]);

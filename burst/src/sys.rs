@@ -1,6 +1,6 @@
-//! The system call that `nix` lacks, behind a safe function.
+//! System calls that `nix` lacks, behind safe functions.
 
-#![expect(unsafe_code, reason = "nix has no sched_setscheduler")]
+#![expect(unsafe_code, reason = "nix has no sched_setscheduler, and for Android no prctl")]
 
 use nix::errno::Errno;
 
@@ -12,4 +12,10 @@ pub(crate) fn set_fifo_priority(priority: u8) -> Result<(), Errno> {
     // SAFETY: 0 is the calling thread; `parameters` is read during the call alone.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     Errno::result(set).map(drop)
+}
+
+/// Lets timers of the calling thread be late by so many nanoseconds.
+pub(crate) fn set_timer_slack(nanoseconds: libc::c_ulong) -> Result<(), Errno> {
+    // SAFETY: integers only.
+    Errno::result(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) }).map(drop)
 }

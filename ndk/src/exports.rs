@@ -17,10 +17,16 @@ macro_rules! jump {
         "jmp {function}"
     };
 }
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 macro_rules! jump {
     () => {
         "b {function}"
+    };
+}
+#[cfg(target_arch = "riscv64")]
+macro_rules! jump {
+    () => {
+        "tail {function}"
     };
 }
 

@@ -182,6 +182,11 @@ pub(crate) unsafe extern "C" fn instantiate<const CHANNELS: usize>(
     let log = log();
     guarded(log, null_mut(), || {
         start_logging(log);
+        #[cfg_attr(
+            target_pointer_width = "64",
+            expect(clippy::unnecessary_cast, reason = "32 bits on some machines")
+        )]
+        let rate = rate as u64;
         match Plugin::<CHANNELS>::new(rate, log) {
             Ok(plugin) => Box::into_raw(Box::new(plugin)).cast(),
             Err(error) => {

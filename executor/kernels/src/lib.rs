@@ -23,6 +23,11 @@
 //! # Ok::<(), nnburst_kernels::tensor::OpError>(())
 //! ```
 
+#![cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, unused_imports, unused_macros, reason = "scalar variants need no vectors")
+)]
+
 pub mod tensor;
 
 #[macro_use]

@@ -10,6 +10,7 @@
 //! | `manual`                         | writes the command's manual pages and completions anew |
 //! | `operations`                     | writes `docs/operations.md` anew (conformance cases) |
 //! | `peers --venv DIR`               | our models beside TFLite's on one core; see `peers` |
+//! | `dist [--target TARGET] ..`      | packages of Debian, an archive, a wheel, an SBOM |
 //! | `doors [NAME ..]`                | the plugins for other people's programs |
 //! | `fuzz [--seconds N] [TARGET ..]` | fuzz targets under AddressSanitizer (nightly) |
 //! | `ignored`                        | tests that take root, strace or all cases |
@@ -17,14 +18,17 @@
 //! | `layers [--list]`                | which crates, layers and files know which |
 //! | `links`                          | relative links and anchors, links of rustdoc |
 //! | `mlts`                           | the acceptance suite on sample and on faulty drivers |
-//! | `neon`                           | the executor on an emulated aarch64 |
+//! | `arm`                            | tests of the lower crates on emulated Arm machines |
+//! | `cross`                          | compiles for musl, Android, riscv64, 32-bit Arm |
 //! | `symbols`                        | the C library's exports and their versions |
 //! | `tflite-diff --venv DIR`         | single operators beside TFLite's interpreter |
 //! | `asan`                           | TFLite's delegate under AddressSanitizer (nightly) |
 //! | `miri`, `tsan`                   | under Miri and ThreadSanitizer (nightly) |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks")]
 
+mod arm;
 mod cargo;
+mod dist;
 mod doors;
 mod fuzz;
 mod install;
@@ -33,7 +37,6 @@ mod links;
 mod loom;
 mod mlts;
 mod mutants;
-mod neon;
 mod peers;
 mod sanitizers;
 mod steps;
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         "manual" => manual(),
         "operations" => operations(),
         "peers" => peers::run(rest),
+        "dist" => dist::run(rest),
         "doors" => doors::run(rest),
         "fuzz" => fuzz::run(rest),
         "ignored" => ignored(),
@@ -66,7 +70,8 @@ fn main() -> ExitCode {
         "layers" => layers::run(rest),
         "links" => links::run(),
         "mlts" => mlts::run(rest),
-        "neon" => neon::run(),
+        "arm" => arm::run(),
+        "cross" => arm::cross(),
         "symbols" => symbols::run(),
         "asan" => sanitizers::asan(),
         "miri" => sanitizers::miri(),
@@ -74,7 +79,7 @@ fn main() -> ExitCode {
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | doors | fuzz | ignored | install | layers | links | mlts | neon | symbols | tflite-diff | asan | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | dist | doors | fuzz | ignored | install | layers | links | mlts | arm | cross | symbols | tflite-diff | asan | miri | tsan"
             );
             return ExitCode::from(2);
         }

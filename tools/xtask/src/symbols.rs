@@ -4,20 +4,20 @@
 
 use std::process::Command;
 
+use crate::arm;
 use crate::cargo::Outcome;
-use crate::neon;
 use crate::workspace::Tests;
 
 /// Runs the tests of the library's symbols on that of this machine, and on one for aarch64.
 pub(crate) fn run() -> Outcome {
     let (packages, targets, args) = (&["nnburst-ndk"], &["ndk"], &["symbols::"]);
     Tests { packages, targets, args, ..Tests::default() }.run("symbols")?;
-    if !neon::can_link()? {
+    if !arm::can_link()? {
         return Ok(());
     }
-    let library = neon::library()?;
+    let library = arm::library()?;
     let variables = &[("NNBURST_TEST_LIBRARY", library.as_os_str())];
-    Tests { packages, targets, args, variables }.run(neon::TARGET)
+    Tests { packages, targets, args, variables }.run(arm::TARGET)
 }
 
 /// Returns whether a program can be run; what can't is reported, and is an error where

@@ -19,9 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use nix::sys::mman::{
-    MRemapFlags, MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mremap, munmap,
-};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use nix::time::{ClockId, clock_gettime};
 use nnburst_hal::Budget;
 use once_cell::race::OnceBox;
@@ -188,10 +186,7 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
         if asked.is_ok() {
             std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast().as_ptr(), HUGE_PAGE);
         }
-        let moved = asked.and_then(|()| {
-            let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
-            mremap(fresh, HUGE_PAGE, HUGE_PAGE, flags, Some(page.cast()))
-        });
+        let moved = asked.and_then(|()| move_page(fresh, page.cast()));
         if moved.is_err() {
             let _ = munmap(fresh, HUGE_PAGE);
         }
@@ -201,8 +196,27 @@ unsafe fn replace(page: NonNull<u8>) -> Option<()> {
         if gap < HUGE_PAGE {
             let _ = munmap(fresh.byte_add(HUGE_PAGE), HUGE_PAGE - gap);
         }
-        moved.ok().map(|_| ())
+        moved.ok()
     }
+}
+
+/// Moves a huge page to `to`, in the place of what is mapped there.
+///
+/// # Safety
+/// Both are whole pages of mappings of the caller's.
+#[cfg(not(target_os = "android"))]
+unsafe fn move_page(page: NonNull<c_void>, to: NonNull<c_void>) -> nix::Result<()> {
+    use nix::sys::mman::{MRemapFlags, mremap};
+
+    let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
+    // SAFETY: as the caller promises.
+    unsafe { mremap(page, HUGE_PAGE, HUGE_PAGE, flags, Some(to)) }.map(drop)
+}
+
+/// Pages stay where they are: `nix` has no mremap there.
+#[cfg(target_os = "android")]
+unsafe fn move_page(_: NonNull<c_void>, _: NonNull<c_void>) -> nix::Result<()> {
+    Err(nix::errno::Errno::ENOSYS)
 }
 
 /// Returns the time that this thread has worked: a page is not expensive for what others did on the

@@ -1,0 +1,151 @@
+//! `cargo xtask arm`: tests on emulated Arm machines; `cargo xtask cross`: whether everything
+//! compiles for the other machines. Where a part of what that takes is missing they say so and
+//! pass.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo::{Cargo, Outcome, target_folder};
+use crate::symbols::is_installed;
+use crate::workspace::Tests;
+
+/// The target of CI beside its own machine's.
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// What it takes to build for a target and to run it here.
+struct Machine {
+    target: &'static str,
+    /// Programs, each with its package of Debian.
+    linker: (&'static str, &'static str),
+    emulator: (&'static str, &'static str),
+    /// The folder of the target's libraries.
+    libraries: &'static str,
+}
+
+const AARCH64: Machine = Machine {
+    target: TARGET,
+    linker: ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    emulator: ("qemu-aarch64", "qemu-user"),
+    libraries: "/usr/aarch64-linux-gnu",
+};
+
+const ARMV7: Machine = Machine {
+    target: "armv7-unknown-linux-gnueabihf",
+    linker: ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+    emulator: ("qemu-arm", "qemu-user"),
+    libraries: "/usr/arm-linux-gnueabihf",
+};
+
+/// Crates whose own tests run there: queues, memories and models, kernels, the importer.
+const TESTED: [&str; 5] =
+    ["nnburst-fmq", "nnburst-hal", "nnburst-kernels", "nnburst-executor", "nnburst-tflite"];
+
+/// With dot products and without: both kinds of kernels.
+const PROCESSORS: [&str; 2] = ["max", "cortex-a72"];
+
+/// The tests of the lower crates on emulated processors.
+pub(crate) fn run() -> Outcome {
+    if AARCH64.is_complete()? {
+        PROCESSORS.iter().try_for_each(|processor| AARCH64.test(processor))?;
+    }
+    if ARMV7.is_complete()? {
+        ARMV7.test("max")?;
+    }
+    Ok(())
+}
+
+impl Machine {
+    /// Whether everything is there; what is missing is said.
+    fn is_complete(&self) -> Result<bool, String> {
+        let (emulator, package) = self.emulator;
+        Ok(is_installed(emulator, package)? && self.can_link()?)
+    }
+
+    /// Whether programs can be built: with a cross compiler and Rust's library.
+    fn can_link(&self) -> Result<bool, String> {
+        let (linker, package) = self.linker;
+        Ok(is_installed(linker, package)? && has_library(self.target))
+    }
+
+    fn test(&self, processor: &str) -> Outcome {
+        let what = format!("{} {processor}", self.target);
+        let tests = Tests {
+            packages: &TESTED,
+            variables: &[("QEMU_CPU", processor.as_ref())],
+            ..Tests::default()
+        };
+        let emulator = [self.emulator.0, "-L", self.libraries];
+        tests.run_from(&what, &emulator, || Ok(self.cargo(&what, &["test", "--no-run"])))
+    }
+
+    /// A call for the target: the same packages and tests in each, so that they share their
+    /// dependencies. Whole models take minutes in the emulator; the kernels' tests and the random
+    /// graphs reach every form.
+    fn cargo(&self, what: &str, verb: &[&str]) -> Cargo {
+        let target = self.target.replace('-', "_").to_ascii_uppercase();
+        Cargo::new(what)
+            .args(verb)
+            .args(
+                TESTED
+                    .iter()
+                    .chain(["nnburst-ndk"].iter())
+                    .flat_map(|package| ["--package", *package]),
+            )
+            .args(["--lib", "--test", "graphs", "--test", "references", "--target", self.target])
+            .env(&format!("CARGO_TARGET_{target}_LINKER"), self.linker.0)
+    }
+}
+
+/// Adds Rust's library for a target; does nothing where it is there already.
+fn has_library(target: &str) -> bool {
+    let added = Command::new("rustup").args(["target", "add", target]).output();
+    let is_there = added.is_ok_and(|said| said.status.success());
+    if !is_there {
+        println!("left out: no standard library (rustup target add {target})");
+    }
+    is_there
+}
+
+/// Whether programs for [`TARGET`] can be built here.
+pub(crate) fn can_link() -> Result<bool, String> {
+    AARCH64.can_link()
+}
+
+/// Builds the C library for [`TARGET`].
+pub(crate) fn library() -> Result<PathBuf, String> {
+    AARCH64.cargo("library", &["build"]).run()?;
+    Ok(target_folder().join(TARGET).join("debug/libneuralnetworks.so"))
+}
+
+/// What applications link, on machines that no test runs on here.
+const CHECKED: [&str; 7] = [
+    "nnburst",
+    "nnburst-tflite",
+    "nnburst-denoise",
+    "nnburst-cli",
+    "nnburst-ndk",
+    "nnburst-ladspa",
+    "nnburst-tflite-delegate",
+];
+
+/// The other machines, and what is not made for them: TFLite's structs are known for 64 bits.
+const TARGETS: [(&str, &[&str]); 4] = [
+    ("armv7-unknown-linux-gnueabihf", &["nnburst-tflite-delegate"]),
+    ("riscv64gc-unknown-linux-gnu", &[]),
+    ("x86_64-unknown-linux-musl", &[]),
+    ("aarch64-linux-android", &[]),
+];
+
+/// Checks that everything compiles for the other machines, without a linker.
+pub(crate) fn cross() -> Outcome {
+    for (target, without) in TARGETS {
+        if has_library(target) {
+            let packages = CHECKED.iter().filter(|package| !without.contains(package));
+            let packages = packages.flat_map(|package| ["--package", package]);
+            let check = ["check", "--target", target];
+            let check = Cargo::new(target).args(check).args(packages);
+            check.env("RUSTFLAGS", "-D warnings").run()?;
+        }
+    }
+    Ok(())
+}
