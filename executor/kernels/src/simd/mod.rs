@@ -16,9 +16,6 @@
 macro_rules! unrolled {
     (2: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1) };
     (4: $at:ident < $count:expr, $body:block) => { unrolled!(@ $count, $body, $at: 0, 1, 2, 3) };
-    (7: $at:ident < $count:expr, $body:block) => {
-        unrolled!(@ $count, $body, $at: 0, 1, 2, 3, 4, 5, 6)
-    };
     (12: $at:ident < $count:expr, $body:block) => {
         unrolled!(@ $count, $body, $at: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
     };

@@ -196,12 +196,17 @@ impl<T: Stored> Loop for RoundOnce<'_, T> {
     #[inline(always)]
     fn run(self) {
         const BLOCK: usize = 32;
+        // A vector of floats on most machines: layers of few units have blocks as well.
+        const SMALL: usize = 8;
         let units = self.scales.exact.len();
-        let whole = units / BLOCK * BLOCK;
+        let (whole, small) = (units / BLOCK * BLOCK, units / SMALL * SMALL);
         for at in (0..whole).step_by(BLOCK) {
             self.block::<BLOCK>(at);
         }
-        for at in whole..units {
+        for at in (whole..small).step_by(SMALL) {
+            self.block::<SMALL>(at);
+        }
+        for at in small..units {
             self.block::<1>(at);
         }
     }

@@ -200,7 +200,7 @@ unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
     unrolled!(4: v < VECTORS, {
         // SAFETY: as the caller promises.
         let lanes = unsafe { QuickLanes::load(channels, v * 16) };
-        unrolled!(7: r < ROWS, {
+        unrolled!(12: r < ROWS, {
             // SAFETY: as the caller promises.
             values[r][v] = unsafe { lanes.rounded::<NEGATIVE>(values[r][v]) };
         });

@@ -61,6 +61,8 @@ unsafe fn single(run: &Run) {
 impl Epilogue for Avx2 {
     const SUMS_WINDOWS: bool = false;
 
+    const TALL: bool = false;
+
     type Constants<const VECTORS: usize> = [Lanes; VECTORS];
 
     #[inline(always)]

@@ -1,5 +1,5 @@
 //! Tiles of 6 by 64 with `vpdpbusd`: 24 sums in registers, six words broadcast from the image
-//! itself, four lines of weights.
+//! itself, four lines of weights. Narrow panels have tiles of 12 by 16.
 
 use core::arch::x86_64::{
     __m512i, _mm_mask_storeu_epi8, _mm256_mask_storeu_epi8, _mm256_mask_storeu_epi32,
@@ -113,6 +113,8 @@ unsafe fn single(run: &Run) {
 impl Epilogue for Avx512 {
     const SUMS_WINDOWS: bool = true;
 
+    const TALL: bool = true;
+
     /// Loaded for each tile: kept over the next one's products, it costs narrow panels 1 to 4 %.
     type Constants<const VECTORS: usize> = ();
 
@@ -153,7 +155,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
     // SAFETY: columns beyond the run's are masked out, rows beyond the tile's left out.
     unsafe {
         match VECTORS {
-            1 => unrolled!(7: r < ROWS, {
+            1 => unrolled!(12: r < ROWS, {
                 if r.is_multiple_of(4) {
                     let all = narrow.bytes([at(r, 0), at(r + 1, 0), at(r + 2, 0), at(r + 3, 0)]);
                     let mask = u16::try_from(mask).unwrap_or(u16::MAX);
@@ -170,7 +172,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            2 => unrolled!(7: r < ROWS, {
+            2 => unrolled!(12: r < ROWS, {
                 if r.is_multiple_of(2) {
                     let all = narrow.bytes([at(r, 0), at(r, 1), at(r + 1, 0), at(r + 1, 1)]);
                     let mask = u32::try_from(mask).unwrap_or(u32::MAX);
@@ -183,7 +185,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            _ => unrolled!(7: r < ROWS, {
+            _ => unrolled!(12: r < ROWS, {
                 let all = narrow.bytes([at(r, 0), at(r, 1), at(r, 2), at(r, 3)]);
                 _mm512_mask_storeu_epi8(output.add(r * run.stride).cast(), mask, all);
             }),

@@ -82,6 +82,8 @@ unsafe fn single(run: &Run) {
 impl Epilogue for NeonDot {
     const SUMS_WINDOWS: bool = false;
 
+    const TALL: bool = false;
+
     type Constants<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
 
     #[inline(always)]

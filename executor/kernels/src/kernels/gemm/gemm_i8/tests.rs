@@ -16,6 +16,11 @@ fn every_variant_gives_the_product() {
         // Seven rows are a tile for each half of a panel, or two that overlap.
         (7, 64, &[1, 5, 64]),
         (7, 150, &[9]),
+        // Narrow panels have tiles of twelve rows, of eight and of four.
+        (12, 16, &[4, 64]),
+        (32, 15, &[5, 48]),
+        (21, 9, &[1, 16]),
+        (29, 1, &[3]),
     ] {
         for &depth in depths {
             for (image, weights) in [
