@@ -10,6 +10,8 @@ use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
 pub struct Contents {
     /// The file's own description.
     pub description: String,
+    /// The number of graphs.
+    pub graphs: usize,
     /// The tensors, by their index.
     pub tensors: Vec<FileTensor>,
     /// The graph's inputs, as indices of tensors.
@@ -41,6 +43,9 @@ pub struct FileTensor {
     pub zero_points: Vec<i64>,
     /// The dimension that counts channels, where there are several scales.
     pub channel_dimension: i32,
+    /// Elements along the last dimension that share a scale, where scales are those of blocks; 0
+    /// else.
+    pub block_size: i32,
     /// The place in the file of the value of a constant.
     pub data: Option<Range<usize>>,
     /// True if the value is kept from one execution to the next.
@@ -67,6 +72,7 @@ impl Contents {
         let budget = Budget::of_file(bytes);
         let mut file = File::parse(bytes, &budget)?;
         let (signatures, metadata) = file.notes(&budget)?;
+        let graphs = file.graphs.len();
         // The reader gives no file without a graph.
         let graph = file.graphs.remove(0);
         let tensors = graph.tensors.into_iter().map(|tensor| FileTensor::new(tensor, &file));
@@ -84,6 +90,7 @@ impl Contents {
         let operators = operators.collect();
         Ok(Self {
             description: file.description,
+            graphs,
             tensors,
             inputs: graph.inputs,
             outputs: graph.outputs,
@@ -102,6 +109,7 @@ impl FileTensor {
             kind: tensor.kind,
             shape: tensor.shape,
             signature: tensor.signature,
+            block_size: tensor.quantization.blockwise.map_or(0, |blockwise| blockwise.block),
             scales: tensor.quantization.scales,
             zero_points: tensor.quantization.zero_points,
             channel_dimension: tensor.quantization.dimension,

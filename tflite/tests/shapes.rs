@@ -105,11 +105,38 @@ fn only_inputs_of_the_file_have_other_shapes() {
     assert_eq!(why, "no input is called \"picture\"; there are image");
     let why = file.resize("image", &[1, 2]).unwrap_err().to_string();
     assert_eq!(why, "input \"image\" has 4 dimensions, not 2");
-    // A depth that no filter has is found when the model is compiled, not before.
-    file.resize("image", &[1, 8, 8, 5]).unwrap();
-    let refused = file.import(ImportOptions::default());
-    let why = refused.map(|imported| Plan::compile(&imported.model, &CompileOptions::default()));
-    assert!(!matches!(why, Ok(Ok(_))));
+}
+
+#[test]
+fn shapes_that_operators_cannot_take_are_refused_with_the_reason() {
+    let mut file = TfliteFile::new();
+    let image = file.input("image", F32, &[1, 8, 8, 2]);
+    let filter = file.float_constant("filter", &[3, 3, 3, 2], &[0.125; 54]);
+    let bias = file.float_constant("bias", &[3], &[0.5; 3]);
+    let conv = file.tensor("conv", F32, &[1, 4, 4, 3]);
+    file.operator_with("CONV_2D", &[image, filter, bias], &[conv], 1, same_padding(2, 3));
+    let shape = file.int_constant("shape", &[2], &[1, 48]);
+    let row = file.tensor("row", F32, &[1, 48]);
+    file.operator("RESHAPE", &[conv, shape], &[row]);
+    let weights = file.float_constant("weights", &[2, 48], &[1.0; 96]);
+    let dense = file.tensor("dense", F32, &[1, 2]);
+    file.operator("FULLY_CONNECTED", &[row, weights], &[dense]);
+    file.outputs(&[dense]);
+    let mut file = ModelFile::from_bytes(file.build());
+    for (dims, operator, why) in [
+        (&[1, 8, 8, 5][..], "operator 0 CONV_2D", "a filter of shape [3, 3, 3, 2] on an input"),
+        (&[1, 16], "operator 0 CONV_2D", "on an input of shape [1, 16]"),
+        (&[2, 8, 8, 2], "operator 1 RESHAPE", "shape [2, 4, 4, 3] can't take the shape [1, 48]"),
+    ] {
+        file.resize_tensor(0, dims).unwrap();
+        for extension in [false, true] {
+            let options = ImportOptions { extension, ..ImportOptions::default() };
+            let refused = file.import(options).unwrap_err().to_string();
+            assert!(refused.contains(operator) && refused.contains(why), "{dims:?}: {refused}");
+        }
+    }
+    file.resize_tensor(0, &[1, 7, 8, 2]).unwrap();
+    assert!(file.import(ImportOptions::default()).is_ok(), "as many windows");
 }
 
 #[test]

@@ -132,6 +132,12 @@ impl PyModel {
         self.infos(&self.file.contents.outputs)
     }
 
+    /// The number of graphs, of which the first is computed.
+    #[getter]
+    fn subgraphs(&self) -> usize {
+        self.file.contents.graphs
+    }
+
     /// All tensors of the first graph, by their index.
     #[getter]
     fn tensors(&self) -> Vec<TensorInfo> {
@@ -260,6 +266,13 @@ impl TensorInfo {
     #[getter]
     fn channel_dimension(&self) -> i32 {
         self.tensor.channel_dimension
+    }
+
+    /// Elements along the last dimension that share a scale, where scales are those of blocks; 0
+    /// else.
+    #[getter]
+    fn block_size(&self) -> i32 {
+        self.tensor.block_size
     }
 
     /// True if the value is kept from one execution to the next.

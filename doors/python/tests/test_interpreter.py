@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from pathlib import Path
@@ -118,11 +119,67 @@ def test_wrong_values_are_refused_as_tflite_does(mobilenet: str) -> None:
         ({"model_path": "x", "num_threads": 0}, "num_threads should >= 1"),
         ({"model_path": "x", "num_threads": 1.5}, "type of num_threads should be int"),
         ({"model_path": "x", "experimental_delegates": [object()]}, "delegates"),
+        ({"model_path": ""}, "must be specified"),
+        ({"model_content": b""}, "must be specified"),
+        ({"model_path": "x", "experimental_op_resolver_type": 7}, "Unrecognized passed in op resolver type: 7"),
+        ({"model_path": "x", "experimental_preserve_all_tensors": True}, "stay in the driver"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: Dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         nnburst.Interpreter(**arguments)
+
+
+def test_the_module_has_the_names_and_arguments_of_tflites() -> None:
+    module = pytest.importorskip("ai_edge_litert.interpreter")
+    for name, theirs in inspect.getmembers(module, inspect.isclass):
+        ours = getattr(nnburst, name)
+        for method, function in inspect.getmembers(theirs, inspect.isfunction):
+            if method.startswith("_") and method != "__init__":
+                continue
+            got = inspect.signature(getattr(ours, method)).parameters
+            wanted = list(inspect.signature(function).parameters.values())
+            pairs = list(zip(wanted, got.values()))
+            assert len(pairs) == len(wanted), (name, method)
+            for expected, parameter in pairs:
+                assert parameter.name == expected.name, (name, method)
+                is_required = expected.default is inspect.Parameter.empty
+                assert (parameter.default is inspect.Parameter.empty) == is_required, (name, method, parameter)
+
+
+def test_what_drivers_have_no_use_for_is_refused(mobilenet: str) -> None:
+    for wanted in (ValueError, OSError):  # as scripts catch them
+        with pytest.raises(wanted, match="choose one with Interpreter"):
+            nnburst.load_delegate("libedgetpu.so.1", {"device": "usb"})
+    with pytest.raises(nnburst.InvalidArgument, match="a driver can't call"):
+        nnburst.InterpreterWithCustomOps(["Register"], model_path=mobilenet)
+    interpreter = nnburst.InterpreterWithCustomOps([], model_path=os.fsencode(mobilenet))
+    interpreter.reset_all_variables()
+    assert interpreter.num_subgraphs() == 1
+    for call in (interpreter.get_tensor, interpreter.tensor, lambda at: interpreter.set_tensor(at, 0)):
+        for wrong in ("input", 0.5):
+            with pytest.raises(TypeError):
+                call(wrong)
+    with pytest.raises(ValueError, match="out of range: 1 for the model, which has 1"):
+        interpreter.get_tensor_details(1)
+    with pytest.raises(ValueError, match="Invalid node index 31"):
+        interpreter._get_op_details(31)
+
+
+def test_shapes_that_operators_cannot_take_are_refused_when_tensors_are_allocated(mobilenet: str) -> None:
+    interpreter = nnburst.Interpreter(mobilenet)
+    index = interpreter.get_input_details()[0]["index"]
+    for shape, why in [
+        ([1, 3], "operator 0 CONV_2D: a filter of shape"),
+        ([2, 128, 128, 3], r"operator 29 RESHAPE: an input of shape \[2, 1, 1, 1001\]"),
+        ([1, 64, 64, 3], "operator 27 AVERAGE_POOL_2D: its windows don't fit"),
+    ]:
+        interpreter.resize_tensor_input(index, shape)
+        with pytest.raises(RuntimeError, match=why):
+            interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(index, [1, 128, 128, 3])
+    interpreter.allocate_tensors()
+    interpreter.invoke()
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
@@ -240,8 +297,13 @@ def test_signatures_are_called_by_name(shared: Path) -> None:
     values = {name: value_for(details[name], rng) for name in names["inputs"]}
     result = interpreter.get_signature_runner(key)(**values)
     assert sorted(result) == names["outputs"]
-    with pytest.raises(ValueError, match="takes"):
+    with pytest.raises(ValueError, match=r"Invalid Input name \(nonsense\).*takes"):
         runner(nonsense=1)
+    with pytest.raises(ValueError, match="expected 1 vs provided 0"):
+        runner()
+    for arguments, why in [((), "interpreter"), ((interpreter,), "signature_key"), ((interpreter, "x"), '"x"')]:
+        with pytest.raises(ValueError, match=why):
+            nnburst.SignatureRunner(*arguments)
 
 
 def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:

@@ -78,16 +78,21 @@ fn every_order(host: &Path, library: &OsString, model: &Path, device: &str) {
     }
 }
 
+/// Runs the host on a driver in its own process, and on one of its own where there is a program.
+fn on_every_device(host: &Path, library: &OsString, model: &Path) {
+    every_order(host, library, model, "embedded/nnburst-cpu");
+    if std::env::var_os("NNBURST_DRIVER").is_some() {
+        every_order(host, library, model, "spawn/nnburst-cpu");
+    }
+}
+
 #[test]
 fn any_order_of_the_end_is_sound() {
     let Some(library) = library() else { return };
     let dir = tempfile::tempdir().unwrap();
     let model = model(dir.path());
     let Some(host) = host("cc", &[], dir.path()) else { return };
-    every_order(&host, &library, &model, "embedded/nnburst-cpu");
-    if std::env::var_os("NNBURST_DRIVER").is_some() {
-        every_order(&host, &library, &model, "spawn/nnburst-cpu");
-    }
+    on_every_device(&host, &library, &model);
 }
 
 #[test]
@@ -97,5 +102,5 @@ fn address_sanitizer_finds_nothing() {
     let model = model(dir.path());
     let flags = ["-fsanitize=address", "-fno-omit-frame-pointer"];
     let Some(host) = host("clang", &flags, dir.path()) else { return };
-    every_order(&host, &library, &model, "embedded/nnburst-cpu");
+    on_every_device(&host, &library, &model);
 }

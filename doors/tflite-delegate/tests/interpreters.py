@@ -105,3 +105,15 @@ def children():
         with open(f"/proc/self/task/{thread}/children") as listed:
             found += [int(child) for child in listed.read().split()]
     return found
+
+
+def burst_threads(process="self"):
+    """The threads of a process that compute what comes through bursts."""
+    names = []
+    for thread in os.listdir(f"/proc/{process}/task"):
+        try:
+            with open(f"/proc/{process}/task/{thread}/comm") as name:
+                names.append(name.read().strip())
+        except OSError:
+            pass  # It ended meanwhile.
+    return names.count("nnburst-burst")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -69,6 +70,42 @@ its.interpreter({QUANT!r}, [its.delegate(log='quiet')])
         self.assertIn("not in option allow-ops", written)
         self.assertEqual(written.count("operators run on"), 2, written)
 
+    def test_a_driver_of_another_process_has_a_burst(self):
+        want = its.run(its.interpreter(QUANT))
+        for mode in ["auto", "burst", "sync"]:
+            it = its.interpreter(QUANT, [its.delegate(device="spawn/nnburst-cpu", mode=mode, log="quiet")])
+            self.assertEqual(its.difference(its.run(it), want), 0)
+            self.assertEqual(its.burst_threads(its.children()[0]), mode != "sync", mode)
+            del it
+
+    def test_a_service_is_used_by_bursts_and_its_end_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = f"""
+import os, subprocess, time
+driver = subprocess.Popen([os.environ['NNBURST_DRIVER'], 'serve'], stdout=subprocess.DEVNULL)
+def connected():
+    for _ in range(3000):
+        try:
+            return its.delegate(device='connect/nnburst-cpu', log='quiet')
+        except ValueError:
+            time.sleep(0.02)
+shared = connected()
+ours = [its.interpreter({QUANT!r}, [shared]) for _ in range(2)]
+want = its.run(its.interpreter({QUANT!r}))
+assert all(its.difference(its.run(it), want) == 0 for it in ours)
+assert its.burst_threads(driver.pid) == 2, its.burst_threads(driver.pid)
+driver.kill()
+driver.wait()
+try:
+    ours[0].invoke()
+except RuntimeError as error:
+    assert 'nnburst-cpu died' in str(error), error
+else:
+    raise AssertionError('no error')
+"""
+            written, code = said(program, XDG_RUNTIME_DIR=folder)
+            self.assertEqual(code, 0, written)
+
     def test_parts_give_what_the_whole_gives(self):
         want = its.run(its.interpreter(QUANT))
         for options in [dict(deny_ops="RESHAPE"), dict(allow_ops="CONV_2D", min_nodes=1, max_partitions=99),
@@ -79,7 +116,6 @@ its.interpreter({QUANT!r}, [its.delegate(log='quiet')])
             self.assertEqual(its.difference(its.run(it), want), 0, options)
 
     def test_a_cache_is_filled_and_read(self):
-        import tempfile
         with tempfile.TemporaryDirectory() as folder:
             want = its.run(its.interpreter(QUANT))
             for _ in range(2):
@@ -122,7 +158,6 @@ class Models(unittest.TestCase):
 
     def test_a_file_that_was_replaced_since_is_not_used(self):
         import shutil
-        import tempfile
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.tflite")
             shutil.copy(QUANT, path)

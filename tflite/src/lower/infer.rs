@@ -175,7 +175,7 @@ impl Lower<'_, '_> {
     }
 
     /// The extents of an argument in the file's sense, without dimensions for a scalar.
-    fn dims(&self, argument: usize) -> Option<Vec<u32>> {
+    pub(super) fn dims(&self, argument: usize) -> Option<Vec<u32>> {
         let index = self.optional_tensor(argument)?;
         let tensor = &self.import.graph.tensors[index];
         let dims = match self.import.values[index] {

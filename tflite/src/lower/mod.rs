@@ -10,6 +10,7 @@ mod convolution;
 mod custom;
 mod detection;
 pub(crate) mod extension;
+mod fit;
 mod import;
 mod infer;
 mod inline;

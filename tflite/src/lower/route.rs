@@ -45,6 +45,9 @@ impl<'a> Import<'a> {
         if let Some((operator, registry)) = import.registered(op) {
             return import.by_program(op, operator, registry);
         }
+        if let Some(why) = (Lower { import: &mut *import, op }).misfit() {
+            return Err(Refusal::Unsupported(why));
+        }
         if !import.options.extension {
             return import.by_nnapi(op).map(|_| Route::Nnapi);
         }

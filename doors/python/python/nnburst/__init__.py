@@ -32,6 +32,7 @@ from ._nnburst import (
 from .aio import AsyncBurst
 from .errors import (
     DeadlineMissed,
+    DelegateRefused,
     DeviceLost,
     InvalidArgument,
     ModelNotFound,
@@ -41,17 +42,27 @@ from .errors import (
     UnsupportedModel,
     UnsupportedOperator,
 )
-from .interpreter import Interpreter, OpResolverType, SignatureRunner, load_delegate
+from .interpreter import (
+    Delegate,
+    Interpreter,
+    InterpreterWithCustomOps,
+    OpResolverType,
+    SignatureRunner,
+    load_delegate,
+)
 
 __all__ = [
     "AsyncBurst",
     "Burst",
     "Compilation",
     "DeadlineMissed",
+    "Delegate",
+    "DelegateRefused",
     "Device",
     "DeviceLost",
     "Frame",
     "Interpreter",
+    "InterpreterWithCustomOps",
     "InvalidArgument",
     "Model",
     "ModelNotFound",

@@ -53,6 +53,10 @@ class NotPrepared(InvalidArgument, RuntimeError):
     """An interpreter can't be prepared as it was asked to be: TFLite has a ``RuntimeError`` here."""
 
 
+class DelegateRefused(OSError, InvalidArgument):
+    """A delegate of TFLite was to be loaded: TFLite has an ``OSError`` or a ``ValueError`` here."""
+
+
 class ModelNotFound(FileNotFoundError, ValueError):
     """There is no such file: TFLite has a ``ValueError`` here."""
 

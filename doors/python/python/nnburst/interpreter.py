@@ -7,6 +7,7 @@ The model is computed by a driver, by default in a process of its own: what cras
 from __future__ import annotations
 
 import enum
+import operator
 import os
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from ._nnburst import Burst, Compilation, Device, Frame, Model, TensorInfo, compile
 from .errors import (
+    DelegateRefused,
     DeviceLost,
     InvalidArgument,
     ModelNotFound,
@@ -39,16 +41,23 @@ class OpResolverType(enum.Enum):
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
 
 
-def load_delegate(library: str, options: Optional[Dict[Any, Any]] = None) -> Any:
+class Delegate:
+    """TFLite's handle of a delegate. There are none here: making one is an error."""
+
+    def __init__(self, library: str, options: Optional[Dict[Any, Any]] = None) -> None:
+        raise DelegateRefused(
+            f"Failed to load delegate from {library}: models are computed by nnburst's drivers; "
+            "choose one with Interpreter(device=...)"
+        )
+
+
+def load_delegate(library: str, options: Optional[Dict[Any, Any]] = None) -> Delegate:
     """Refuses TFLite's delegates, which this package has no use for.
 
-    Raises ``ValueError`` as TFLite does where a delegate can't be loaded, so that scripts with a
-    fallback go on without one.
+    The error is a ``ValueError`` and an ``OSError``, as TFLite's are where a delegate can't be
+    loaded, so that scripts with a fallback go on without one.
     """
-    raise ValueError(
-        f"Failed to load delegate from {library}: models are computed by nnburst's drivers; "
-        "choose one with Interpreter(device=...)"
-    )
+    return Delegate(library, options)
 
 
 class Interpreter:
@@ -63,8 +72,8 @@ class Interpreter:
 
     def __init__(
         self,
-        model_path: Union[str, "os.PathLike[str]", None] = None,
-        model_content: Optional[bytes] = None,
+        model_path: Union[str, bytes, "os.PathLike[str]", None] = None,
+        model_content: Union[bytes, bytearray, memoryview, None] = None,
         experimental_delegates: Optional[Sequence[Any]] = None,
         num_threads: Optional[int] = None,
         experimental_op_resolver_type: Any = OpResolverType.AUTO,
@@ -84,6 +93,10 @@ class Interpreter:
         driver_cpus: Optional[Sequence[int]] = None,
         timeout: Optional[float] = None,
     ) -> None:
+        if not isinstance(experimental_op_resolver_type, enum.Enum):
+            raise InvalidArgument(
+                f"Unrecognized passed in op resolver type: {experimental_op_resolver_type}"
+            )
         if experimental_delegates:
             raise InvalidArgument("delegates are not used here; choose a driver with device=...")
         if experimental_preserve_all_tensors:
@@ -93,14 +106,15 @@ class Interpreter:
                 raise InvalidArgument("type of num_threads should be int")
             if num_threads < 1:
                 raise InvalidArgument("num_threads should >= 1")
-        if model_path is not None and model_content is None:
+        self._compresses_zero_points = bool(experimental_compress_quantization_zero_points)
+        if model_path and not model_content:
             try:
-                self._model = Model.load(os.fspath(model_path))
+                self._model = Model.load(os.fsdecode(model_path))
             except FileNotFoundError as error:
                 raise ModelNotFound(error.errno, "Could not open", error.filename) from None
-        elif model_content is not None and model_path is None:
-            self._model = Model.from_bytes(bytes(model_content))
-        elif model_path is None:
+        elif model_content and not model_path:
+            self._model = Model.from_bytes(bytes(memoryview(model_content)))
+        elif not model_path:
             raise InvalidArgument("`model_path` or `model_content` must be specified.")
         else:
             raise InvalidArgument("Can't both provide `model_path` and `model_content`")
@@ -137,51 +151,68 @@ class Interpreter:
         """The outputs, as :meth:`get_input_details`."""
         return [self._details(index) for index in self._outputs]
 
-    def get_tensor_details(self) -> List[Details]:
-        """All tensors of the file, as :meth:`get_input_details`."""
+    def get_tensor_details(self, subgraph_index: int = 0) -> List[Details]:
+        """All tensors of the file's first graph, as :meth:`get_input_details`."""
+        self._check_subgraph(subgraph_index)
         return [self._details(tensor.index) for tensor in self._tensors]
+
+    def num_subgraphs(self) -> int:
+        """The number of graphs in the file, of which the first is computed."""
+        return self._model.subgraphs
+
+    @property
+    def experimental_compress_quantization_zero_points(self) -> bool:
+        """The keyword's value, which means nothing here."""
+        return self._compresses_zero_points
 
     def get_signature_list(self) -> Dict[str, Dict[str, List[str]]]:
         """The names of each signature's inputs and outputs."""
         return {
-            key: {
-                "inputs": sorted(name for name, _ in inputs),
-                "outputs": sorted(name for name, _ in outputs),
-            }
-            for key, inputs, outputs in self._model.signatures
+            key: {kind: sorted(names) for kind, names in signature.items()}
+            for key, signature in self._get_full_signature_list().items()
         }
 
     def get_signature_runner(self, signature_key: Optional[str] = None) -> "SignatureRunner":
         """Something to call a signature with; the only one where no key is given."""
-        signatures = {key: (inputs, outputs) for key, inputs, outputs in self._model.signatures}
         if signature_key is None:
-            if len(signatures) != 1:
+            keys = list(self._get_full_signature_list())
+            if len(keys) != 1:
                 raise InvalidArgument(
-                    f"SignatureDef signature_key is None and model has {len(signatures)} "
-                    f"Signatures. None is only allowed when the model has 1 SignatureDef. "
-                    f"Available ones are {', '.join(signatures)}"
+                    f"SignatureDef signature_key is None and model has {len(keys)} Signatures. "
+                    "None is only allowed when the model has 1 SignatureDef; "
+                    f"there are {', '.join(keys) or 'none'}"
                 )
-            signature_key = next(iter(signatures))
-        if signature_key not in signatures:
-            raise InvalidArgument(
-                f"Invalid signature_key provided: {signature_key!r}; "
-                f"there are {', '.join(signatures) or 'none'}"
-            )
-        inputs, outputs = signatures[signature_key]
-        return SignatureRunner(self, dict(inputs), dict(outputs))
+            signature_key = keys[0]
+        return SignatureRunner(self, signature_key)
+
+    # Scripts that print a model's operators call these, whatever their names say.
+
+    def _get_full_signature_list(self) -> Dict[str, Dict[str, Dict[str, int]]]:
+        return {
+            key: {"inputs": dict(inputs), "outputs": dict(outputs)}
+            for key, inputs, outputs in self._model.signatures
+        }
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
+        self._check_subgraph(subgraph_index)
+        return self._details(self._known(tensor_index))
+
+    def _get_op_details(self, op_index: int) -> Details:
+        operators = self._model.operators
+        if not 0 <= op_index < len(operators):
+            raise InvalidArgument(f"Invalid node index {op_index}: there are {len(operators)}")
+        name, inputs, outputs = operators[op_index]
+        return {
+            "index": int(op_index),
+            "op_name": name,
+            "inputs": np.array(inputs, dtype=np.int32),
+            "outputs": np.array(outputs, dtype=np.int32),
+            "operand_types": [self._dtype(at) for at in inputs if at >= 0],
+            "result_types": [self._dtype(at) for at in outputs],
+        }
 
     def _get_ops_details(self) -> List[Details]:
-        return [
-            {
-                "index": index,
-                "op_name": name,
-                "inputs": np.array(inputs, dtype=np.int32),
-                "outputs": np.array(outputs, dtype=np.int32),
-                "operand_types": [self._dtype(at) for at in inputs if at >= 0],
-                "result_types": [self._dtype(at) for at in outputs],
-            }
-            for index, (name, inputs, outputs) in enumerate(self._model.operators)
-        ]
+        return [self._get_op_details(index) for index in range(len(self._model.operators))]
 
     # The life of an interpreter.
 
@@ -197,7 +228,7 @@ class Interpreter:
 
         With ``strict`` only extents may change that the file leaves open.
         """
-        index = int(input_index)
+        index = operator.index(input_index)
         if index not in self._inputs:
             raise NotPrepared(f"tensor {index} is no input; there are {self._inputs}")
         extents = np.asarray(tensor_size)
@@ -245,7 +276,8 @@ class Interpreter:
 
     def reset_all_variables(self) -> None:
         """Gives what the model keeps between invocations its first values again."""
-        self._allocated().reset()
+        if self._frame is not None:
+            self._frame.reset()
 
     # Values.
 
@@ -284,8 +316,7 @@ class Interpreter:
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of a tensor's value: an input, an output, a variable or a constant."""
-        if subgraph_index != 0:
-            raise InvalidArgument("only the tensors of subgraph 0 can be read")
+        self._check_subgraph(subgraph_index)
         index = self._known(tensor_index)
         view = self._view(index)
         if view is not None:
@@ -353,8 +384,18 @@ class Interpreter:
             raise NotPrepared("Tensor data is null. Run allocate_tensors() first")
         return self._frame
 
+    def _check_subgraph(self, subgraph_index: int) -> None:
+        count = self._model.subgraphs
+        if not 0 <= subgraph_index < count:
+            raise InvalidArgument(
+                f"subgraph_index is out of range: {subgraph_index} for the model, "
+                f"which has {count} subgraphs."
+            )
+        if subgraph_index != 0:
+            raise InvalidArgument(f"subgraph {subgraph_index} stays in the driver, only 0 does not")
+
     def _known(self, tensor_index: int) -> int:
-        index = int(tensor_index)
+        index = operator.index(tensor_index)
         if not 0 <= index < len(self._tensors):
             most = len(self._tensors) - 1
             raise InvalidArgument(f"Invalid tensor index {index} exceeds max tensor index {most}")
@@ -414,28 +455,59 @@ class Interpreter:
                 "scales": scales,
                 "zero_points": zero_points,
                 "quantized_dimension": tensor.channel_dimension,
+                "block_size": tensor.block_size,
             },
             "sparsity_parameters": {},
         }
+
+
+class InterpreterWithCustomOps(Interpreter):
+    """TFLite's interpreter for custom operators, as far as drivers have them by themselves."""
+
+    def __init__(
+        self, custom_op_registerers: Optional[Sequence[Any]] = None, **kwargs: Any
+    ) -> None:
+        if custom_op_registerers:
+            raise InvalidArgument(
+                "custom_op_registerers are kernels of TFLite, which a driver can't call; "
+                "operators that it has by itself need none"
+            )
+        super().__init__(**kwargs)
 
 
 class SignatureRunner:
     """A signature of a model, to be called with its inputs by name."""
 
     def __init__(
-        self, interpreter: Interpreter, inputs: Dict[str, int], outputs: Dict[str, int]
+        self, interpreter: Optional[Interpreter] = None, signature_key: Optional[str] = None
     ) -> None:
+        if interpreter is None:
+            raise InvalidArgument("None interpreter provided.")
+        if not signature_key:
+            raise InvalidArgument("None signature_key provided.")
+        signatures = interpreter._get_full_signature_list()
+        if signature_key not in signatures:
+            raise InvalidArgument(
+                f'Invalid signature_key provided: "{signature_key}". '
+                f"There are {', '.join(signatures) or 'none'}"
+            )
         self._interpreter = interpreter
-        self._inputs = inputs
-        self._outputs = outputs
+        self._inputs = signatures[signature_key]["inputs"]
+        self._outputs = signatures[signature_key]["outputs"]
 
     def __call__(self, **kwargs: Any) -> Dict[str, Array]:
         """Runs the model; the outputs by their names."""
-        if set(kwargs) != set(self._inputs):
+        names = ", ".join(sorted(self._inputs))
+        if len(kwargs) != len(self._inputs):
             raise InvalidArgument(
-                f"the signature takes {', '.join(sorted(self._inputs))}; "
-                f"given are {', '.join(sorted(kwargs)) or 'none'}"
+                "Invalid number of inputs provided for running a SignatureDef, expected "
+                f"{len(self._inputs)} vs provided {len(kwargs)}: it takes {names}"
             )
+        for name in kwargs:
+            if name not in self._inputs:
+                raise InvalidArgument(
+                    f"Invalid Input name ({name}) for SignatureDef: it takes {names}"
+                )
         interpreter = self._interpreter
         for name, value in kwargs.items():
             interpreter.resize_tensor_input(self._inputs[name], np.shape(value))
