@@ -1,5 +1,7 @@
 //! PAD and PAD_V2: a border around a tensor.
 
+use std::ops::Range;
+
 use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::{Element, OpError, Shape, Tensor, poll};
 
@@ -81,26 +83,51 @@ fn emit<T: Element>(
     fill: &[u8],
 ) -> Lowered {
     let fill: T = bytemuck::pod_read_unaligned(fill);
-    let (to_strides, from) = (to.strides(), from.clone());
-    let heads = heads.to_vec();
+    let (from, extents, heads) = merged(from, to, heads);
+    // Elements of the output from one place of an axis to the next.
+    let strides: Vec<usize> =
+        (1..=extents.len()).map(|at| extents.iter().skip(at).product()).collect();
     op.emit(plain("pad", to, 0), move |io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        output.fill(std::iter::repeat_n(fill, output.len()));
-        let Some((&row, outer)) = from.split_last() else { return Ok(()) };
-        if row == 0 {
-            // Nothing to copy, and an empty output has no place for the heads.
-            return Ok(());
-        }
-        for index in poll::each(0..outer.iter().product(), 16 + row / 4) {
-            let (mut rest, mut target) = (index, heads[outer.len()]);
-            for axis in (0..outer.len()).rev() {
-                target += (rest % outer[axis] + heads[axis]) * to_strides[axis];
-                rest /= outer[axis];
+        let border = |within: Range<usize>| {
+            let count = within.len();
+            output.slice(within).fill(std::iter::repeat_n(fill, count));
+        };
+        let mut end = 0;
+        if let Some((&row, outer)) = from.split_last()
+            && row > 0
+        {
+            for index in poll::each(0..outer.iter().product(), 16 + row / 4) {
+                let (mut rest, mut target) = (index, heads[outer.len()]);
+                for axis in (0..outer.len()).rev() {
+                    target += (rest % outer[axis] + heads[axis]) * strides[axis];
+                    rest /= outer[axis];
+                }
+                border(end..target);
+                let source = index * row;
+                end = target + row;
+                output.slice(target..end).copy_from(input.slice(source..source + row));
             }
-            let source = index * row;
-            output.slice(target..target + row).copy_from(input.slice(source..source + row));
         }
+        border(end..output.len());
         Ok(())
     });
     Ok(())
+}
+
+/// The extents of input and output and the elements ahead, with axes that have no border made one
+/// with the axis before them: rows of the copy are as long as can be then.
+fn merged(from: &Shape, to: &Shape, heads: &[usize]) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
+    let (mut from, mut to, mut heads) = (from.to_vec(), to.to_vec(), heads.to_vec());
+    while let (&[.., before, last], &[.., before_out, last_out]) = (&from[..], &to[..])
+        && last == last_out
+    {
+        let at = from.len() - 2;
+        (from[at], to[at]) = (before * last, before_out * last);
+        heads[at] *= last;
+        from.pop();
+        to.pop();
+        heads.pop();
+    }
+    (from, to, heads)
 }

@@ -97,7 +97,7 @@ fn ladspa() -> Outcome {
 
 /// Builds all libraries and programs of the workspace with the features that its tests have;
 /// returns their folder.
-fn built(what: &str) -> Result<PathBuf, String> {
+pub(crate) fn built(what: &str) -> Result<PathBuf, String> {
     workspace::cargo(what, &workspace::BUILD)?.run()?;
     let built = target_folder().join("debug");
     built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::tensor::{In, OpError, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
-use super::arg::{Arg, ElementKind, OperatorCall};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall};
 use super::conv::ConvWindows;
 use super::math::f32_of;
 use crate::lowering::{Label, Lowered};
@@ -152,16 +152,44 @@ fn emit(
             for x in poll::each(0..windows.output.width, products * outputs / 8 + 8) {
                 sum(isa, from, [batch, y, x], sums);
                 let first = windows.output.at(batch, y, x, 0);
-                for (channel, &sum) in sums.iter().take(outputs).enumerate() {
-                    // A missing bias is a zero that is added, too.
-                    let bias = bias.map_or(0.0, |bias| bias.get(channel));
-                    to.set(first + channel, activation.apply(sum + bias));
-                }
+                isa.run(Finish { sums: &sums[..outputs], bias, activation, output: to, first });
             }
         }
         Ok(())
     });
     Ok(())
+}
+
+/// The outputs of a pixel from their sums.
+struct Finish<'a> {
+    sums: &'a [f32],
+    bias: Option<In<'a, f32>>,
+    activation: Activation,
+    output: Out<'a, f32>,
+    /// The place of the first.
+    first: usize,
+}
+
+impl Loop for Finish<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { sums, bias, activation, output, first } = self;
+        let (blocks, rest) = sums.as_chunks::<LANES>();
+        for (block, sums) in blocks.iter().enumerate() {
+            let bias = bias.map_or([0.0; LANES], |bias| bias.block(block * LANES));
+            let mut values = *sums;
+            for (value, bias) in values.iter_mut().zip(bias) {
+                // A missing bias is a zero that is added, too.
+                *value = activation.apply(*value + bias);
+            }
+            output.set_block(first + block * LANES, values);
+        }
+        let done = blocks.len() * LANES;
+        for (at, &sum) in rest.iter().enumerate() {
+            let bias = bias.map_or(0.0, |bias| bias.get(done + at));
+            output.set(first + done + at, activation.apply(sum + bias));
+        }
+    }
 }
 
 /// Sums over all input channels.
@@ -215,14 +243,36 @@ impl Loop for ChannelSums<'_> {
         let Self { windows, input, place: [batch, y, x], filters, sums } = self;
         let (outputs, channels) = (windows.output.channels, windows.input.channels);
         let times = outputs / channels.max(1);
-        sums.fill(0.0);
+        // One output for each channel: blocks of them side by side.
+        let blocks = if times == 1 { outputs / LANES } else { 0 };
+        let (sums, rest) = sums[..outputs].split_at_mut(blocks * LANES);
+        for (block, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            let mut totals = [0f32; LANES];
+            for (tap_y, in_y) in windows.vertical.taps(y) {
+                for (tap_x, in_x) in windows.horizontal.taps(x) {
+                    let from = windows.input.at(batch, in_y, in_x, block * LANES);
+                    let values = input.block::<LANES>(from);
+                    let first = (tap_y * windows.horizontal.filter + tap_x) * outputs;
+                    let weights = &filters[first + block * LANES..][..LANES];
+                    for ((total, value), weight) in totals.iter_mut().zip(values).zip(weights) {
+                        *total += value * weight;
+                    }
+                }
+            }
+            *sums = totals;
+        }
+        let done = blocks * LANES;
+        rest.fill(0.0);
+        if rest.is_empty() {
+            return;
+        }
         for (tap_y, in_y) in windows.vertical.taps(y) {
             for (tap_x, in_x) in windows.horizontal.taps(x) {
                 let from = windows.input.at(batch, in_y, in_x, 0);
-                let values = input.slice(from..from + channels);
+                let values = input.slice(from + done / times..from + channels);
                 let first = (tap_y * windows.horizontal.filter + tap_x) * outputs;
-                let weights = filters[first..first + outputs].chunks_exact(times);
-                let each = sums.chunks_exact_mut(times).zip(weights).zip(values.iter());
+                let weights = filters[first + done..first + outputs].chunks_exact(times);
+                let each = rest.chunks_exact_mut(times).zip(weights).zip(values.iter());
                 for ((sums, weights), value) in each {
                     for (sum, weight) in sums.iter_mut().zip(weights) {
                         *sum += value * weight;
