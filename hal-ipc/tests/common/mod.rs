@@ -1,12 +1,13 @@
 //! A driver small enough to see through: every model adds one to each byte.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::testing::MockModel;
+pub use nnburst_hal::testing::tell;
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Limits, Peer, Service};
 
@@ -293,26 +294,6 @@ pub fn run(model: &dyn PreparedModel, bytes: &[u8]) -> Vec<u8> {
     let (input, output) = (memory(bytes), memory(&vec![0; bytes.len()]));
     model.execute_synchronously(&request(&input, &output), ExecutionOptions::default()).unwrap();
     content(&output)
-}
-
-/// Sends every word of a callback on.
-pub struct Tell<T>(mpsc::Sender<T>);
-
-pub fn tell<T>() -> (Arc<Tell<T>>, mpsc::Receiver<T>) {
-    let (sender, receiver) = mpsc::channel();
-    (Arc::new(Tell(sender)), receiver)
-}
-
-impl PreparedModelCallback for Tell<Result<Arc<dyn PreparedModel>>> {
-    fn notify(&self, result: Result<Arc<dyn PreparedModel>>) {
-        self.0.send(result).unwrap();
-    }
-}
-
-impl ExecutionCallback for Tell<ExecutionResult> {
-    fn notify(&self, result: ExecutionResult) {
-        self.0.send(result).unwrap();
-    }
 }
 
 /// Waits until something is so.
