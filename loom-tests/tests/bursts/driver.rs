@@ -1,6 +1,5 @@
 //! A driver whose tensors loom watches.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use nnburst_burst::packet::{
 };
 use nnburst_burst::{BurstExecutor, BurstServer, ControllerOptions, SlotCache};
 use nnburst_fmq::{Consumer, Descriptor, PeerWatch, Producer, Queue};
+use nnburst_hal::testing::MockModel;
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstOptions, BurstTerms, DataLocation, ErrorStatus,
-    ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution, HalError, Memory,
-    OutputShape, PreparedModel, Request, RequestArgument, RequestPool, Result, Timing,
+    BurstContext, BurstOptions, BurstTerms, DataLocation, ErrorStatus, Memory, OutputShape,
+    Request, RequestArgument, RequestPool, Timing,
 };
 
 /// Elements of either queue: two packets.
@@ -116,33 +115,42 @@ fn answer_of(tensor: u32) -> BurstAnswer {
     }
 }
 
-/// A prepared model that opens one burst.
-pub(crate) struct Driver {
-    /// The work of its burst; `None`: nobody serves it.
-    executor: Mutex<Option<Box<dyn BurstExecutor>>>,
-    client: Option<PeerWatch>,
-    queues: Mutex<Option<[Descriptor; 2]>>,
+/// A prepared model whose one burst adds one to these.
+pub(crate) fn adding_to(tensors: &Tensors) -> MockModel {
+    serving(tensors.clone(), None, None)
 }
 
-impl Driver {
-    /// One that adds one to these.
-    pub(crate) fn on(tensors: &Tensors) -> Self {
-        Self::new(tensors.clone(), None, None)
-    }
+/// One whose burst learns of this client's death, and says when its thread ends.
+pub(crate) fn with_client(client: &PeerWatch, ended: Sender<()>) -> MockModel {
+    serving(Tensors::new(0), Some(client.clone()), Some(ended))
+}
 
-    fn new(tensors: Tensors, client: Option<PeerWatch>, ended: Option<Sender<()>>) -> Self {
-        let executor = AddOne { tensors, memories: SlotCache::new(), ended };
-        Self { executor: Mutex::new(Some(Box::new(executor))), client, queues: Mutex::default() }
-    }
+fn serving(tensors: Tensors, client: Option<PeerWatch>, ended: Option<Sender<()>>) -> MockModel {
+    let executor = AddOne { tensors, memories: SlotCache::new(), ended };
+    let executor: Mutex<Option<Box<dyn BurstExecutor>>> = Mutex::new(Some(Box::new(executor)));
+    MockModel::new().opening_bursts(move |callback, [requests, results], options| {
+        let executor = executor.lock().unwrap().take().unwrap();
+        let client = client.as_ref();
+        let server = BurstServer::create(callback, requests, results, executor, &options, client)?;
+        Ok(Arc::new(server))
+    })
+}
 
-    /// One that learns of this client's death, and says when its thread ends.
-    pub(crate) fn with_client(client: &PeerWatch, ended: Sender<()>) -> Self {
-        Self::new(Tensors::new(0), Some(client.clone()), Some(ended))
-    }
+/// A prepared model whose burst serves nobody; its end of the queues is the model check's to play.
+pub(crate) struct MuteDriver {
+    pub(crate) model: MockModel,
+    queues: Arc<Mutex<Option<[Descriptor; 2]>>>,
+}
 
-    /// One that serves nobody; its end of the queues is the model's to play.
-    pub(crate) fn mute() -> Self {
-        Self { executor: Mutex::default(), client: None, queues: Mutex::default() }
+impl MuteDriver {
+    pub(crate) fn new() -> Self {
+        let queues = Arc::<Mutex<_>>::default();
+        let opened = Arc::clone(&queues);
+        let model = MockModel::new().opening_bursts(move |_, both, _| {
+            *opened.lock().unwrap() = Some(both);
+            Ok(Arc::new(Mute))
+        });
+        Self { model, queues }
     }
 
     /// The other end of the last burst.
@@ -179,55 +187,5 @@ impl BurstContext for Mute {
 
     fn terms(&self) -> BurstTerms {
         BurstTerms { extended: true, depth: 1, warnings: Vec::new() }
-    }
-}
-
-fn bursts_alone() -> HalError {
-    HalError::failure("bursts alone")
-}
-
-impl PreparedModel for Driver {
-    fn execute_synchronously(&self, _: &Request, _: ExecutionOptions) -> ExecutionResult {
-        Err(bursts_alone().into())
-    }
-
-    fn execute(
-        &self,
-        _: Request,
-        _: ExecutionOptions,
-        _: Arc<dyn ExecutionCallback>,
-    ) -> Result<()> {
-        Err(bursts_alone())
-    }
-
-    fn execute_fenced(
-        &self,
-        _: Request,
-        _: Vec<OwnedFd>,
-        _: ExecutionOptions,
-        _: Option<Duration>,
-    ) -> Result<FencedExecution> {
-        Err(bursts_alone())
-    }
-
-    fn configure_execution_burst(
-        &self,
-        callback: Arc<dyn BurstCallback>,
-        request_channel: Descriptor,
-        result_channel: Descriptor,
-        options: BurstOptions,
-    ) -> Result<Arc<dyn BurstContext>> {
-        let Some(executor) = self.executor.lock().unwrap().take() else {
-            *self.queues.lock().unwrap() = Some([request_channel, result_channel]);
-            return Ok(Arc::new(Mute));
-        };
-        let client = self.client.as_ref();
-        let (requests, results) = (request_channel, result_channel);
-        let server = BurstServer::create(callback, requests, results, executor, &options, client)?;
-        Ok(Arc::new(server))
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

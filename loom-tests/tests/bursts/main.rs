@@ -11,10 +11,11 @@ mod driver;
 
 use std::time::Duration;
 
-use driver::{Driver, Tensors, memory, options, request};
+use driver::{MuteDriver, Tensors, memory, options, request};
 use loom::thread;
 use nnburst_burst::{BurstController, BurstError, BurstFrame, Closed, Fallback};
 use nnburst_fmq::PeerWatch;
+use nnburst_hal::testing::MockModel;
 use nnburst_hal::{ErrorStatus, ExecutionOptions, Memory, TimePoint};
 
 /// Explores a model of two frames, which takes fewer interruptions of a thread than others to be
@@ -25,14 +26,14 @@ fn two_frames(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn open(driver: &Driver, depth: u32, window: Duration) -> BurstController {
+fn open(driver: &MockModel, depth: u32, window: Duration) -> BurstController {
     BurstController::configure(driver, &options(depth, window), None).unwrap()
 }
 
 /// So many tensors, and a burst on a driver that adds to them.
 fn burst_on(tensors: usize, depth: u32, window: Duration) -> (Tensors, BurstController) {
     let tensors = Tensors::new(tensors);
-    let burst = open(&Driver::on(&tensors), depth, window);
+    let burst = open(&driver::adding_to(&tensors), depth, window);
     (tensors, burst)
 }
 
@@ -191,10 +192,10 @@ fn teardown_lets_the_request_in_flight_end() {
 }
 
 /// A burst on a driver that serves nobody, and may die.
-fn on_mute_driver() -> (BurstController, Driver, PeerWatch) {
-    let (driver, peer) = (Driver::mute(), PeerWatch::new());
+fn on_mute_driver() -> (BurstController, MuteDriver, PeerWatch) {
+    let (driver, peer) = (MuteDriver::new(), PeerWatch::new());
     let options = options(1, Duration::ZERO);
-    let burst = BurstController::configure(&driver, &options, Some(peer.clone())).unwrap();
+    let burst = BurstController::configure(&driver.model, &options, Some(peer.clone())).unwrap();
     (burst, driver, peer)
 }
 
@@ -235,7 +236,7 @@ fn the_clients_death_ends_the_listener_by_itself() {
     loom::model(|| {
         let peer = PeerWatch::new();
         let (ended, end) = loom::sync::mpsc::channel();
-        let driver = Driver::with_client(&peer, ended);
+        let driver = driver::with_client(&peer, ended);
         let burst = open(&driver, 1, Duration::ZERO);
         let dying = thread::spawn(move || peer.die());
         // The executor goes with the thread, while the burst is still held.
