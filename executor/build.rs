@@ -1,5 +1,6 @@
 //! Makes a fingerprint of this crate's sources: plans taken apart by another build are not to be
-//! trusted to mean the same.
+//! trusted to mean the same. `nnburst-kernels`, which is published apart, has this file through a
+//! link, and a fingerprint of its own.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
