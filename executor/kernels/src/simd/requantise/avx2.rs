@@ -235,7 +235,7 @@ impl RequantiseSimd for I32x8 {
 
     #[inline(always)]
     fn narrow(_: Avx2, channels: &Channels) -> Narrow {
-        // SAFETY: as the caller promises.
+        // SAFETY: the value proves the instruction set.
         unsafe { Narrow::new(channels) }
     }
 

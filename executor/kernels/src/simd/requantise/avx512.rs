@@ -295,7 +295,7 @@ impl RequantiseSimd for I32x16 {
 
     #[inline(always)]
     fn narrow(_: Avx512, channels: &Channels) -> Narrow {
-        // SAFETY: as the caller promises.
+        // SAFETY: the value proves the instruction set.
         unsafe { Narrow::new(channels) }
     }
 

@@ -4,8 +4,10 @@ use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
 use crate::simd::fetch_l1;
 use crate::simd::vector_f32::F32Simd;
 
-/// Products of an element and a line of weights. A value proves that the machine has the
-/// instruction set. The methods are always inlined, into functions that state it.
+/// Products of an element and a line of weights, with what this kernel's panels have of an
+/// instruction set besides [`F32Simd`]: half vectors, and elements that are pairs of bf16. A value
+/// proves that the machine has the instruction set. The methods are always inlined, into functions
+/// that state it.
 pub(super) trait Products: Copy {
     /// Vectors of sums and of weights.
     type Whole: F32Simd;

@@ -8,11 +8,8 @@ use core::arch::x86_64::{
 
 use super::kernel::{Bytes, Encoding, Microkernel, Run};
 use super::scalar;
-use super::tile::{Epilogue, multipliers, one, store, tiles};
+use super::tile::{KeepsMultipliers, one, tiles};
 use crate::simd::Avx2;
-use crate::simd::requantise::Channels;
-use crate::simd::requantise::avx2::Lanes;
-use crate::simd::vector_i32::I32x8;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 2 * LANES,
@@ -58,28 +55,4 @@ unsafe fn single(run: &Run) {
     unsafe { one::<_, 2>(Avx2::new_unchecked(), run) };
 }
 
-impl Epilogue for Avx2 {
-    const SUMS_WINDOWS: bool = false;
-
-    const TALL: bool = false;
-
-    type Constants<const VECTORS: usize> = [Lanes; VECTORS];
-
-    #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels) -> [Lanes; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe { multipliers(self, scaling) }
-    }
-
-    #[inline(always)]
-    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
-        self,
-        run: &Run,
-        row: usize,
-        by: &[Lanes; VECTORS],
-        sums: [[I32x8; VECTORS]; ROWS],
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { store::<Self, ROWS, VECTORS>(run, row, by, sums) };
-    }
-}
+impl KeepsMultipliers for Avx2 {}

@@ -7,12 +7,9 @@ use core::arch::aarch64::{
 };
 
 use super::kernel::{Bytes, Encoding, Microkernel, Run};
-use super::tile::{Epilogue, multipliers, one, store, tiles};
+use super::tile::{KeepsMultipliers, one, tiles};
 use crate::simd::NeonDot;
 use crate::simd::dot::dot;
-use crate::simd::requantise::Channels;
-use crate::simd::requantise::neon::Lanes;
-use crate::simd::vector_i32::I32x4x2;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 2 * LANES,
@@ -79,28 +76,4 @@ unsafe fn single(run: &Run) {
     unsafe { one::<_, 2>(NeonDot::new_unchecked(), run) };
 }
 
-impl Epilogue for NeonDot {
-    const SUMS_WINDOWS: bool = false;
-
-    const TALL: bool = false;
-
-    type Constants<const VECTORS: usize> = [[Lanes; 2]; VECTORS];
-
-    #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels) -> [[Lanes; 2]; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe { multipliers(self, scaling) }
-    }
-
-    #[inline(always)]
-    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
-        self,
-        run: &Run,
-        row: usize,
-        by: &[[Lanes; 2]; VECTORS],
-        sums: [[I32x4x2; VECTORS]; ROWS],
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { store::<Self, ROWS, VECTORS>(run, row, by, sums) };
-    }
-}
+impl KeepsMultipliers for NeonDot {}

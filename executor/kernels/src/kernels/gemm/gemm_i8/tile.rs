@@ -5,7 +5,8 @@ use crate::simd::dot::Dot;
 use crate::simd::requantise::{Channels, RequantiseSimd};
 use crate::simd::vector_i32::I32Simd;
 
-/// From the accumulators of a tile to bytes.
+/// From the accumulators of a tile to bytes. Beside the tile and no part of [`Dot`], as it is made
+/// for the rows of a run and for the registers that the tile leaves.
 ///
 /// The methods are always inlined, into functions that state the instruction set.
 pub(super) trait Epilogue: Dot {
@@ -38,52 +39,53 @@ pub(super) trait Epilogue: Dot {
     );
 }
 
-/// The multipliers of a panel's columns.
-pub(super) type Multipliers<D, const VECTORS: usize> =
-    [<<D as Dot>::Sums as RequantiseSimd>::Multipliers; VECTORS];
+/// An instruction set whose tiles keep the multipliers of their columns, and store vector by
+/// vector.
+pub(super) trait KeepsMultipliers: Dot {}
 
-/// As [`Epilogue::constants`].
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn multipliers<D: Dot, const VECTORS: usize>(
-    isa: D,
-    scaling: &Channels,
-) -> Multipliers<D, VECTORS> {
-    let isa = isa.vectors();
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
-        unrolled!(2: v < VECTORS, {
-            by[v] = D::Sums::multipliers(isa, scaling, v * D::Sums::LANES);
-        });
-        by
-    }
-}
+impl<D: KeepsMultipliers> Epilogue for D {
+    const SUMS_WINDOWS: bool = false;
 
-/// As [`Epilogue::store`], vector by vector.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn store<D: Dot, const ROWS: usize, const VECTORS: usize>(
-    run: &Run,
-    row: usize,
-    by: &Multipliers<D, VECTORS>,
-    sums: [[D::Sums; VECTORS]; ROWS],
-) {
-    let lanes = D::Sums::LANES;
-    unrolled!(2: v < VECTORS, {
-        let columns = run.columns.saturating_sub(v * lanes).min(lanes);
-        // SAFETY: as the caller promises; what is stored keeps within the columns.
+    const TALL: bool = false;
+
+    type Constants<const VECTORS: usize> = [<D::Sums as RequantiseSimd>::Multipliers; VECTORS];
+
+    #[inline(always)]
+    unsafe fn constants<const VECTORS: usize>(
+        self,
+        scaling: &Channels,
+    ) -> Self::Constants<VECTORS> {
+        let isa = self.vectors();
+        // SAFETY: as the caller promises.
         unsafe {
-            unrolled!(12: r < ROWS, {
-                let at = run.output.add((row + r) * run.stride + v * lanes);
-                sums[r][v].stored(&by[v]).store_bytes(at, columns);
+            let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
+            unrolled!(2: v < VECTORS, {
+                by[v] = D::Sums::multipliers(isa, scaling, v * D::Sums::LANES);
             });
+            by
         }
-    });
+    }
+
+    #[inline(always)]
+    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+        self,
+        run: &Run,
+        row: usize,
+        by: &Self::Constants<VECTORS>,
+        sums: [[D::Sums; VECTORS]; ROWS],
+    ) {
+        let lanes = D::Sums::LANES;
+        unrolled!(2: v < VECTORS, {
+            let columns = run.columns.saturating_sub(v * lanes).min(lanes);
+            // SAFETY: as the caller promises; what is stored keeps within the columns.
+            unsafe {
+                unrolled!(12: r < ROWS, {
+                    let at = run.output.add((row + r) * run.stride + v * lanes);
+                    sums[r][v].stored(&by[v]).store_bytes(at, columns);
+                });
+            }
+        });
+    }
 }
 
 /// The tile of a single window, as wide as its panel is: at most `MOST` vectors.

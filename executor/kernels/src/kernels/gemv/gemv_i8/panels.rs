@@ -4,8 +4,9 @@ use super::kernel::{COLUMNS, DEPTH, Panels};
 use crate::simd::dot::Dot;
 use crate::simd::vector_i32::I32Simd;
 
-/// The sums of a panel's columns, in registers. The methods are always inlined, into functions that
-/// state the instruction set.
+/// The sums of a panel's columns, in registers, in the order of this kernel's panels: [`DotSums`]
+/// for instruction sets with dot products of bytes, pairs of 16-bit products elsewhere. The methods
+/// are always inlined, into functions that state the instruction set.
 pub(super) trait PanelSums: Copy {
     /// The proof of the instruction set.
     type Isa: Copy;

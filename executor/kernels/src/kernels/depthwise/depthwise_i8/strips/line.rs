@@ -12,7 +12,9 @@ pub(super) const NEGATIVE: u8 = 1;
 pub(super) const GENERAL: u8 = 2;
 
 /// Some lines of a column of the image, or of a window's weights: of sixteen channels, in
-/// registers. The methods are always inlined, into functions that state the instruction set.
+/// registers. It is laid out for this kernel, as each instruction set's dot product wants its
+/// lines: hence beside it, and no part of [`Dot`](crate::simd::dot::Dot). The methods are always
+/// inlined, into functions that state the instruction set.
 pub(super) trait Word: Copy {
     /// The proof of the instruction set.
     type Isa: Copy;
