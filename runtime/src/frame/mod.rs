@@ -8,6 +8,7 @@
 //! A frame that went through a burst keeps its packet, so that the next time nothing is serialised:
 //! the packet is sent as it is. For a device in this process it keeps what that device made of it.
 
+mod here;
 mod packets;
 mod plane;
 
@@ -16,14 +17,14 @@ use std::time::Duration;
 
 use nnburst_burst::packet::BurstAnswer;
 use nnburst_hal::{
-    Access, DataLocation, Direction, ErrorStatus, ExecutionFailure, ExecutionOptions,
-    ExecutionOutcome, Mapping, Memory, Operand, OperandType, OutputShape, PreparedModel, Request,
-    RequestArgument, RequestPool, ReusableExecution, Timing, View, ViewMut, vlog,
+    Access, DataLocation, Direction, ExecutionOutcome, Mapping, Memory, Operand, OperandType,
+    OutputShape, Request, RequestArgument, RequestPool, Timing, View, ViewMut, vlog,
 };
 
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
 use crate::timing::{driver_time, time_in_driver};
+use here::Here;
 use packets::Packets;
 use plane::Padded;
 pub use plane::{PaddedRows, Plane};
@@ -84,21 +85,6 @@ impl Place {
         }
         let mapping = self.memory.mapped()?;
         Ok(self.mapping.get_or_init(|| mapping))
-    }
-}
-
-/// The frame as a device in this process executes it again and again.
-struct Here {
-    model: Arc<dyn PreparedModel>,
-    inputs: Vec<RequestArgument>,
-    outputs: Vec<RequestArgument>,
-    reusable: Box<dyn ReusableExecution>,
-    timing: Timing,
-}
-
-impl std::fmt::Debug for Here {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Here").field("timing", &self.timing).finish_non_exhaustive()
     }
 }
 
@@ -406,63 +392,6 @@ impl Frame {
         (self.0.last, self.0.latency) = (Last::Outcome(outcome), latency);
         self.check_pages()?;
         self.scatter()
-    }
-
-    /// Executes by the way that a device in this process has for what comes again and again; `None`
-    /// where it has none.
-    pub(crate) fn compute_here(
-        &mut self,
-        model: &Arc<dyn PreparedModel>,
-        options: &ExecutionOptions,
-    ) -> Option<std::result::Result<(), ExecutionFailure>> {
-        let Body { here, request, current_here, last, .. } = &mut *self.0;
-        let fits = |here: &Here| {
-            Arc::ptr_eq(&here.model, model)
-                && here.inputs == request.inputs
-                && here.outputs == request.outputs
-        };
-        let known = current_here
-            .filter(|&at| here.get(at).is_some_and(|here| Arc::ptr_eq(&here.model, model)))
-            .or_else(|| here.iter().position(fits));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let reusable = model.reusable_execution(request)?;
-                let (inputs, outputs) = (request.inputs.clone(), request.outputs.clone());
-                if here.len() == MOST_KEPT {
-                    here.remove(0);
-                }
-                let model = Arc::clone(model);
-                here.push(Here { model, inputs, outputs, reusable, timing: Timing::NONE });
-                here.len() - 1
-            }
-        };
-        *current_here = Some(at);
-        let Here { reusable, timing, .. } = here.get_mut(at)?;
-        *last = Last::Nothing;
-        match reusable.compute(&request.pools, options) {
-            Ok(measured) => {
-                *timing = measured;
-                *last = Last::Here;
-                Some(Ok(()))
-            }
-            Err(error) => {
-                let has_shapes = error.status == ErrorStatus::OutputInsufficientSize;
-                let shapes = if has_shapes { reusable.output_shapes() } else { &[] };
-                Some(Err(ExecutionFailure { error, output_shapes: shapes.to_vec() }))
-            }
-        }
-    }
-
-    /// Takes note that [`Frame::compute_here`] succeeded.
-    pub(crate) fn computed_here(&mut self, latency: Duration) -> Result<()> {
-        self.0.latency = latency;
-        self.check_pages()?;
-        self.scatter()
-    }
-
-    fn here(&self) -> Option<&Here> {
-        self.0.here.get(self.0.current_here?)
     }
 
     fn answer(&self) -> Option<&BurstAnswer> {

@@ -5,7 +5,7 @@ use nnburst_hal::{Operand, OperandType, OperationType, operation_since};
 use super::{Import, Lower, Refusal};
 use crate::error::{ImportError, UnsupportedOperator};
 use crate::model::Route;
-use crate::schema::Operator;
+use crate::schema::{Builtin, Operator, TensorKind};
 
 /// Lowers every operator; those that can't be are all reported, not only the first. `places` are
 /// the operators' indices in the file.
@@ -126,5 +126,131 @@ impl<'a> Import<'a> {
                 self.values[index] = Some(self.builder.add(assumed));
             }
         }
+    }
+}
+
+impl Import<'_> {
+    /// Returns whether any layer of the graph quantises floats on the fly.
+    pub(super) fn quantises_on_the_fly(&self) -> bool {
+        let kind = |op: &Operator<'_>, argument: usize| {
+            let index = op.inputs.get(argument).copied().flatten()?;
+            Some(self.graph.tensors[index].kind)
+        };
+        let is_hybrid = |op: &Operator<'_>| {
+            let is_layer = matches!(
+                self.file.codes[op.code].builtin,
+                Builtin::FullyConnected | Builtin::Conv2d | Builtin::DepthwiseConv2d
+            );
+            let packed = [TensorKind::Int8, TensorKind::Uint8, TensorKind::Int4];
+            is_layer
+                && kind(op, 0) == Some(TensorKind::Float32)
+                && kind(op, 1).is_some_and(|kind| packed.contains(&kind))
+        };
+        let any = || self.graph.operators.iter().any(is_hybrid);
+        !self.options.widened_hybrid && *self.has_hybrid.get_or_init(any)
+    }
+}
+
+impl Lower<'_, '_> {
+    /// The reason why the extension's arithmetic is wanted where NNAPI has an operation; `None`
+    /// where NNAPI's results are TFLite's.
+    fn differs(&self) -> Option<&'static str> {
+        let kind = |argument: usize| self.tensor(argument).ok().map(|tensor| tensor.kind);
+        let is_stored =
+            |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
+        let is_packed = |kind| is_stored(kind) || kind == Some(TensorKind::Int4);
+        let input = kind(0);
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        Some(match builtin {
+            Builtin::Svdf if input == Some(TensorKind::Int8) => "NNAPI computes it in floats",
+            Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn
+                if input == Some(TensorKind::Float32)
+                    && [kind(1), kind(2)] == [Some(TensorKind::Int8); 2]
+                    && !self.import.options.widened_hybrid =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
+            Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
+            Builtin::FullyConnected
+            | Builtin::BatchMatmul
+            | Builtin::Conv2d
+            | Builtin::DepthwiseConv2d
+                if input == Some(TensorKind::Float32)
+                    && is_packed(kind(1))
+                    && !self.import.options.widened_hybrid
+                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
+            Builtin::Conv2d | Builtin::DepthwiseConv2d
+                if input == Some(TensorKind::Float32)
+                    && kind(1) == Some(TensorKind::Float32)
+                    && self.import.quantises_on_the_fly()
+                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+            {
+                "layers behind it quantise its sums on the fly, whose order then counts"
+            }
+            Builtin::AveragePool2d
+                if input == Some(TensorKind::Float32) && self.import.quantises_on_the_fly() =>
+            {
+                "layers behind it quantise its sums on the fly, whose order then counts"
+            }
+            Builtin::BatchMatmul if is_stored(input) => "NNAPI rounds otherwise",
+            Builtin::Mean | Builtin::Sum if is_stored(input) => "NNAPI rounds otherwise",
+            Builtin::Quantize if input != Some(TensorKind::Float32) => {
+                "NNAPI quantises floats alone"
+            }
+            Builtin::ResizeBilinear if input == Some(TensorKind::Int8) => {
+                "NNAPI interpolates in floats"
+            }
+            Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
+            Builtin::L2Normalization | Builtin::LogSoftmax if is_stored(input) => {
+                "NNAPI rounds otherwise"
+            }
+            Builtin::TopkV2 => "NNAPI orders equals otherwise",
+            Builtin::Div if input == Some(TensorKind::Int32) => "NNAPI rounds quotients down",
+            Builtin::Add | Builtin::Sub | Builtin::Mul if input == Some(TensorKind::Int32) => {
+                "NNAPI fuses no activation with INT32"
+            }
+            Builtin::Less
+            | Builtin::LessEqual
+            | Builtin::Greater
+            | Builtin::GreaterEqual
+            | Builtin::Equal
+            | Builtin::NotEqual
+                if is_stored(input) =>
+            {
+                "NNAPI compares otherwise"
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the filters of a convolution are over all channels of its input.
+    fn has_one_group(&self) -> bool {
+        let channels = |argument: usize| {
+            let index = self.optional_tensor(argument)?;
+            let tensor = &self.import.graph.tensors[index];
+            match self.import.values[index] {
+                Some(value) => self.import.builder.dims(value).last().copied(),
+                None => tensor.shape.last().copied(),
+            }
+        };
+        channels(0) == channels(1)
+    }
+
+    /// Returns whether operations from `first` on go by way of floats where the operator is of
+    /// integers.
+    fn goes_by_floats(&self, first: usize) -> bool {
+        let builtin = self.import.file.codes[self.op.code].builtin;
+        if matches!(builtin, Builtin::Quantize | Builtin::Dequantize) {
+            return false;
+        }
+        let tensors = &self.import.graph.tensors;
+        let result = self.op.outputs.first().map(|&index| tensors[index].kind);
+        let is_stored =
+            matches!(result, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
+        let made = self.import.builder.graph.operations.iter().skip(first);
+        is_stored && made.into_iter().any(|it| it.kind == OperationType::Dequantize)
     }
 }

@@ -27,6 +27,7 @@ mod math;
 mod moves;
 mod on_the_fly;
 mod ordered_conv;
+mod pieces;
 mod products;
 mod random;
 mod reduce;
@@ -114,7 +115,7 @@ fn lowering(number: u16) -> Option<Lower> {
     Some(match number {
         0 => |call| binary::arithmetic(call, Arithmetic::Add),
         1 => |call| image::pool(call, false),
-        2 => moves::concatenation,
+        2 => pieces::concatenation,
         3 => conv::conv_2d,
         4 => conv::depthwise_conv_2d,
         5 => blocks::depth_to_space,
@@ -151,7 +152,7 @@ fn lowering(number: u16) -> Option<Lower> {
         45 => moves::strided_slice,
         47 => |call| unary::real(call, f32::exp),
         48 => index::top_k,
-        49 => moves::split,
+        49 => pieces::split,
         50 => log_softmax::log_softmax,
         53 => convert::cast,
         54 => unary::prelu,
@@ -181,12 +182,12 @@ fn lowering(number: u16) -> Option<Lower> {
         79 => |call| index::arg(call, true),
         81 => reduce::product,
         82 => |call| reduce::extreme(call, false),
-        83 => moves::pack,
+        83 => pieces::pack,
         84 => |call| binary::logical(call, |a, b| a || b),
         85 => shapes::one_hot,
         86 => |call| binary::logical(call, |a, b| a && b),
         87 => unary::logical_not,
-        88 => moves::unpack,
+        88 => pieces::unpack,
         89 => |call| reduce::extreme(call, true),
         90 => |call| binary::choice(call, Choice::FloorDiv),
         91 => |call| reduce::any(call, false),
@@ -200,7 +201,7 @@ fn lowering(number: u16) -> Option<Lower> {
         99 => |call| binary::choice(call, Choice::SquaredDifference),
         100 => moves::mirror_pad,
         101 => unary::abs,
-        102 => moves::split_v,
+        102 => pieces::split_v,
         103 => index::unique,
         104 => |call| unary::real(call, f32::ceil),
         105 => moves::reverse,

@@ -4,9 +4,12 @@
 //! the extents of an operator's inputs, its options and its constants is worked out here; what
 //! depends on values that are known at run time alone stays open.
 
+mod windows;
+
+use self::windows::{CONV, DEPTHWISE, positive};
 use super::{Lower, axis_of, broadcast};
 use crate::schema::Builtin;
-use crate::schema::options::{self, Fields, OptionsKind};
+use crate::schema::options::{self, OptionsKind};
 
 impl Lower<'_, '_> {
     /// The extents of a result; `None` where they are not known, or not known here.
@@ -205,41 +208,6 @@ impl Lower<'_, '_> {
         broadcast_dims(&self.dims(a)?, &self.dims(b)?)
     }
 
-    fn conv_dims(&self, fields: &ConvFields) -> Option<Vec<u32>> {
-        let (input, filter) = (self.dims(0)?, self.dims(1)?);
-        let (&[batch, height, width, _], &[first, rows, columns, last]) = (&input[..], &filter[..])
-        else {
-            return None;
-        };
-        let options = self.options(fields.kind).ok()?;
-        let padding = options.byte(fields.padding).ok()?;
-        let int = |field, default| positive(&options, field, default);
-        let (stride_w, stride_h) = (int(fields.strides[0], 0)?, int(fields.strides[1], 0)?);
-        let (wide, high) = (int(fields.dilations[0], 1)?, int(fields.dilations[1], 1)?);
-        let spread = |taps: u32, by: u32| taps.checked_sub(1)?.checked_mul(by)?.checked_add(1);
-        Some(vec![
-            batch,
-            windows(padding, height, spread(rows, high)?, stride_h)?,
-            windows(padding, width, spread(columns, wide)?, stride_w)?,
-            if fields.is_depthwise { last } else { first },
-        ])
-    }
-
-    fn pool_dims(&self) -> Option<Vec<u32>> {
-        use options::pool_2d as o;
-        let input = self.dims(0)?;
-        let &[batch, height, width, channels] = &input[..] else { return None };
-        let options = self.options(o::KIND).ok()?;
-        let padding = options.byte(o::PADDING).ok()?;
-        let int = |field| positive(&options, field, 0);
-        Some(vec![
-            batch,
-            windows(padding, height, int(o::FILTER_HEIGHT)?, int(o::STRIDE_H)?)?,
-            windows(padding, width, int(o::FILTER_WIDTH)?, int(o::STRIDE_W)?)?,
-            channels,
-        ])
-    }
-
     fn dense_dims(&self) -> Option<Vec<u32>> {
         let (mut dims, weights) = (self.dims(0)?, self.dims(1)?);
         let &[units, depth] = &weights[..] else { return None };
@@ -398,47 +366,6 @@ impl Lower<'_, '_> {
         };
         let inner = indices.get(batch..)?;
         Some([&dims[..axis], inner, dims.get(axis + 1..)?].concat())
-    }
-}
-
-/// The fields of a convolution's options.
-struct ConvFields {
-    kind: OptionsKind,
-    padding: crate::flatbuffer::Field,
-    /// Along the width, then the height.
-    strides: [crate::flatbuffer::Field; 2],
-    dilations: [crate::flatbuffer::Field; 2],
-    is_depthwise: bool,
-}
-
-const CONV: ConvFields = ConvFields {
-    kind: options::conv_2d::KIND,
-    padding: options::conv_2d::PADDING,
-    strides: [options::conv_2d::STRIDE_W, options::conv_2d::STRIDE_H],
-    dilations: [options::conv_2d::DILATION_W, options::conv_2d::DILATION_H],
-    is_depthwise: false,
-};
-
-const DEPTHWISE: ConvFields = ConvFields {
-    kind: options::depthwise_conv_2d::KIND,
-    padding: options::depthwise_conv_2d::PADDING,
-    strides: [options::depthwise_conv_2d::STRIDE_W, options::depthwise_conv_2d::STRIDE_H],
-    dilations: [options::depthwise_conv_2d::DILATION_W, options::depthwise_conv_2d::DILATION_H],
-    is_depthwise: true,
-};
-
-/// The value of an option that has to be positive.
-fn positive(options: &Fields<'_>, field: crate::flatbuffer::Field, default: i32) -> Option<u32> {
-    let value = options.int(field, default).ok()?;
-    u32::try_from(value).ok().filter(|&value| value > 0)
-}
-
-/// The number of windows of so many elements along an extent: SAME (0) pads, VALID (1) does not.
-fn windows(padding: i8, extent: u32, taps: u32, stride: u32) -> Option<u32> {
-    match padding {
-        0 => Some(extent.div_ceil(stride)),
-        1 => Some(extent.checked_sub(taps)? / stride + 1),
-        _ => None,
     }
 }
 

@@ -1,111 +1,16 @@
-//! The body of a fuzz target: operations of `dev.nnburst.tflite` with random tensors and values.
+//! A model of one operation in the making.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use nnburst_hal::tflite_extension::{ExtensionType, NAME, OPERATIONS, OptionType};
+use nnburst_hal::tflite_extension::{ExtensionType, OptionType};
 use nnburst_hal::{
-    ChannelQuant, DataLocation, ExtensionCode, ExtensionNameAndPrefix, ExtraParams, Model, Operand,
-    OperandLifeTime, OperandType, Operation, OperationType, View, ViewMut,
+    ChannelQuant, DataLocation, ExtensionCode, ExtraParams, Model, Operand, OperandLifeTime,
+    OperandType, Operation, OperationType,
 };
 
-use super::test_rng::TestRng;
-use crate::{CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor};
-
-const PREFIX: u16 = 3;
-
-/// Tensors that an operation takes and gives: a letter each, see [`Draft::input`] and
-/// [`Draft::output`].
-struct Signature {
-    numbers: &'static [u16],
-    ranks: (u32, u32),
-    inputs: &'static str,
-    outputs: &'static str,
-}
-
-const fn of(
-    numbers: &'static [u16],
-    low: u32,
-    high: u32,
-    inputs: &'static str,
-    outputs: &'static str,
-) -> Signature {
-    Signature { numbers, ranks: (low, high), inputs, outputs }
-}
-
-const SIGNATURES: &[Signature] = &[
-    of(&[0, 41, 18, 42, 55, 57, 78, 90, 95, 99, 156, 160, 161, 54], 1, 5, "de", "k"),
-    of(&[58, 61, 62, 63, 71, 72], 1, 5, "de", "b"),
-    of(&[84, 86], 1, 4, "cc", "b"),
-    of(&[1, 17, 5, 26], 4, 4, "d", "k"),
-    of(&[2, 83, 106], 1, 4, "ddd", "k"),
-    of(&[3], 4, 4, "dwz", "k"),
-    of(&[4], 4, 4, "dWz", "k"),
-    of(&[67], 4, 4, "oTdz", "k"),
-    of(&[6, 133, 134, 135], 1, 4, "d", "f"),
-    of(&[7], 1, 4, "xd", "k"),
-    of(&[8, 14, 19, 20, 21, 28, 47, 59, 66, 73, 75, 76, 92, 93, 98, 101], 1, 5, "d", "k"),
-    of(&[104, 108, 111, 116, 150, 152, 158, 25, 113, 11], 1, 5, "d", "k"),
-    of(&[87], 1, 4, "c", "b"),
-    of(&[9], 1, 4, "dmz", "k"),
-    of(&[22, 130], 1, 5, "dv", "k"),
-    of(&[23, 97], 4, 4, "dh", "k"),
-    of(&[34, 100], 1, 5, "dp", "k"),
-    of(&[60], 1, 5, "dps", "k"),
-    of(&[36], 1, 5, "dx", "k"),
-    of(&[37, 38], 4, 4, "dhP", "k"),
-    of(&[39], 1, 5, "dO", "k"),
-    of(&[40, 74, 81, 82, 89, 43, 105], 1, 5, "dl", "k"),
-    of(&[91, 140], 1, 5, "cl", "b"),
-    of(&[45], 1, 4, "drrr", "k"),
-    of(&[48], 1, 4, "dk", "ki"),
-    of(&[49], 1, 4, "ad", "kk"),
-    of(&[53, 159, 114], 1, 4, "d", "?"),
-    of(&[56, 79], 1, 4, "da", "i"),
-    of(&[64], 1, 4, "cdd", "k"),
-    of(&[123], 1, 4, "cde", "k"),
-    of(&[65], 1, 5, "drr", "k"),
-    of(&[68], 1, 3, "yvVs", "k"),
-    of(&[69], 1, 5, "dr", "k"),
-    of(&[70, 128], 1, 5, "da", "k"),
-    of(&[77, 110], 1, 5, "d", "i"),
-    of(&[85], 1, 3, "xkss", "k"),
-    of(&[88], 1, 4, "d", "kk"),
-    of(&[94], 1, 4, "rs", "k"),
-    of(&[96], 1, 1, "sss", "k"),
-    of(&[102], 1, 4, "dra", "kk"),
-    of(&[103], 1, 1, "d", "ki"),
-    of(&[107], 1, 4, "dy", "k"),
-    of(&[109], 1, 4, "d", "I"),
-    of(&[112], 2, 4, "dg", "k"),
-    of(&[115], 2, 4, "dG", "k"),
-    of(&[120], 1, 1, "BSktt", "ii"),
-    of(&[121], 1, 1, "BSkttt", "ifi"),
-    of(&[122], 1, 3, "yVv", "k"),
-    of(&[125], 1, 4, "dg", "k"),
-    of(&[153, 154, 155, 157], 1, 4, "dgk", "k"),
-    of(&[126], 2, 4, "dM", "k"),
-    of(&[145], 1, 4, "vv", "i"),
-    of(&[147], 1, 4, "dt", "i"),
-    of(&[151], 1, 4, "dUr", "k"),
-    of(&[10], 1, 4, "nnd", "ku"),
-    of(&[15], 1, 4, "HdN", "i"),
-    of(&[24], 2, 2, "AmRZ1", "ff"),
-    of(&[35], 3, 3, "AmRZ2", "ff"),
-    of(&[27], 2, 2, "*mEzK", "kM"),
-    of(&[50], 1, 4, "d", "L"),
-    of(&[131], 2, 4, "AF", "C"),
-    of(&[132], 5, 5, "AXZ", "f"),
-    of(&[141], 5, 5, "QYAZ", "f"),
-    of(&[146, 148], 1, 4, "v", "f"),
-    of(&[149], 2, 2, "Ak", "i"),
-    of(&[1024], 4, 4, "ADZ", "f"),
-    of(&[1025], 4, 4, "A", "fj"),
-    of(&[1026], 4, 4, "AJ", "f"),
-];
+use super::PREFIX;
+use crate::testing::TestRng;
 
 /// The operand types of data.
-fn kinds() -> [OperandType; 13] {
+pub(super) fn kinds() -> [OperandType; 13] {
     let own = |kind: ExtensionType| kind.operand(PREFIX);
     [
         OperandType::TensorFloat32,
@@ -125,15 +30,15 @@ fn kinds() -> [OperandType; 13] {
 }
 
 /// A model of one operation in the making.
-struct Draft<'r> {
-    rng: &'r mut TestRng,
-    model: Model,
-    inputs: Vec<Vec<u8>>,
-    shape: Vec<u32>,
-    kind: OperandType,
+pub(super) struct Draft<'r> {
+    pub(super) rng: &'r mut TestRng,
+    pub(super) model: Model,
+    pub(super) inputs: Vec<Vec<u8>>,
+    pub(super) shape: Vec<u32>,
+    pub(super) kind: OperandType,
     /// Height, width and output channels of filters.
-    filter: [u32; 3],
-    operation: Operation,
+    pub(super) filter: [u32; 3],
+    pub(super) operation: Operation,
 }
 
 impl Draft<'_> {
@@ -143,7 +48,7 @@ impl Draft<'_> {
     }
 
     /// Adds an operand of these bytes: a constant, or an input of the model.
-    fn add(&mut self, mut operand: Operand, bytes: Vec<u8>, is_constant: bool) {
+    pub(super) fn add(&mut self, mut operand: Operand, bytes: Vec<u8>, is_constant: bool) {
         let graph = &mut self.model.main;
         let index = u32::try_from(graph.operands.len()).unwrap_or(0);
         operand.number_of_consumers = 1;
@@ -240,7 +145,7 @@ impl Draft<'_> {
         self.ints(vec![count], values);
     }
 
-    fn input(&mut self, letter: char) {
+    pub(super) fn input(&mut self, letter: char) {
         let (kind, shape) = (self.kind, self.shape.clone());
         let rank = u32::try_from(shape.len()).unwrap_or(0);
         let [height, width, outputs] = self.filter;
@@ -445,7 +350,7 @@ impl Draft<'_> {
     }
 
     /// An output, whose shape a run tells.
-    fn output(&mut self, letter: char) {
+    pub(super) fn output(&mut self, letter: char) {
         let kind = match letter {
             'k' => self.kind,
             'b' => OperandType::TensorBool8,
@@ -476,7 +381,7 @@ impl Draft<'_> {
 
     /// One of `count` options: the more there are, the less often it is one that nothing can be
     /// computed with.
-    fn option(&mut self, kind: OptionType, count: usize) {
+    pub(super) fn option(&mut self, kind: OptionType, count: usize) {
         let (kind, bytes) = match kind {
             OptionType::Int => {
                 let value = match self.rng.once_in(if count > 6 { 6 * count } else { 6 }) {
@@ -493,92 +398,5 @@ impl Draft<'_> {
             OptionType::Bool => (OperandType::Bool, vec![u8::from(self.rng.once_in(2))]),
         };
         self.add(Operand::scalar(kind), bytes, true);
-    }
-}
-
-/// Makes a model of one operation of the extension of the bytes, with tensors of random types and
-/// shapes that may fit it, and values that nothing can be computed with here and there; compiles it
-/// and runs it twice, inputs having changed in between. Anything but a panic or a fault will do.
-///
-/// Gives the operation's number, and whether a run computed something.
-pub fn fuzz_extension(bytes: &[u8]) -> (u16, bool) {
-    let rng = &mut TestRng::of_bytes(bytes);
-    let about = &OPERATIONS[rng.below(OPERATIONS.len())];
-    let find = |it: &&Signature| it.numbers.contains(&about.number);
-    let Some(signature) = SIGNATURES.iter().find(find) else { return (about.number, false) };
-    let rank = rng.between(signature.ranks.0, signature.ranks.1);
-    let extent = |rng: &mut TestRng| if rng.once_in(16) { 0 } else { rng.between(1, 4) };
-    let shape = (0..rank).map(|_| extent(rng)).collect();
-    let filter = [rng.between(1, 3), rng.between(1, 3), rng.between(1, 20)];
-    let kind = kinds().get(rng.below(13)).copied().unwrap_or(OperandType::TensorFloat32);
-    let code = ExtensionCode { prefix: PREFIX, number: about.number };
-    let operation =
-        Operation { kind: OperationType::Extension(code), inputs: Vec::new(), outputs: Vec::new() };
-    let mut draft =
-        Draft { rng, model: Model::default(), inputs: Vec::new(), shape, kind, filter, operation };
-    signature.inputs.chars().for_each(|letter| draft.input(letter));
-    let options = about.options;
-    options.iter().for_each(|option| draft.option(option.kind, options.len()));
-    let scalars = i32::from(draft.rng.once_in(6)) * 0b101;
-    draft.add(Operand::scalar(OperandType::Int32), scalars.to_le_bytes().to_vec(), true);
-    signature.outputs.chars().for_each(|letter| draft.output(letter));
-    let Draft { mut model, mut inputs, operation, rng, .. } = draft;
-    model.main.operations.push(operation);
-    let name = NAME.to_owned();
-    model.extension_name_to_prefix = vec![ExtensionNameAndPrefix { name, prefix: PREFIX }];
-    (about.number, run(&model, &mut inputs, rng))
-}
-
-fn run(model: &Model, inputs: &mut [Vec<u8>], rng: &mut TestRng) -> bool {
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { arena_limit: 1 << 20, extensions, ..CompileOptions::default() };
-    let Ok(plan) = Plan::compile(model, &options) else { return false };
-    let mut session = plan.session();
-    let control = Control { loop_timeout: Duration::from_millis(5), ..Control::default() };
-    let mut buffers = vec![vec![0xa5u8; 1 << 14]; model.main.output_indexes.len()];
-    let mut computed = false;
-    for _ in 0..2 {
-        let graph = &model.main;
-        let dimensions = graph.input_indexes.iter().filter_map(|&index| {
-            graph.operands.get(index as usize).map(|operand| &operand.dimensions)
-        });
-        let given: Vec<Input<'_>> = inputs
-            .iter()
-            .zip(dimensions)
-            .map(|(bytes, dimensions)| Input::Value { bytes: View::of(bytes), dimensions })
-            .collect();
-        let outputs: Vec<Output<'_>> =
-            buffers.iter_mut().map(|buffer| Output::new(ViewMut::of(buffer))).collect();
-        computed |= session.run(&given, &outputs, &control).is_ok();
-        for value in inputs.iter_mut() {
-            spoil(value, rng);
-        }
-    }
-    computed
-}
-
-/// Puts a number that computations go wrong on somewhere into a value.
-fn spoil(value: &mut [u8], rng: &mut TestRng) {
-    const EDGES: [u32; 10] =
-        [0, u32::MAX, 0x7fff_ffff, 0x8000_0000, 0x7f80_0000, 0x7fc0_0000, 1, 9, 1 << 20, 0xfffe];
-    let at = rng.below(value.len() / 4) * 4;
-    if let Some(element) = value.get_mut(at..at + 4) {
-        element.copy_from_slice(&rng.one_of(&EDGES).to_le_bytes());
-    } else if let Some(byte) = value.first_mut() {
-        *byte = rng.one_of(&[0, 0x80, 0xff]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operation_has_a_signature() {
-        for about in OPERATIONS {
-            let count = SIGNATURES.iter().filter(|it| it.numbers.contains(&about.number)).count();
-            assert_eq!(count, 1, "{}", about.name);
-        }
     }
 }
