@@ -42,7 +42,7 @@ complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "help" -d 'Print thi
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -l quick -d 'A tenth of the frames, for a quick look'
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -l json -d 'One JSON object per row instead of the table'
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -s h -l help -d 'Print help'
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l builtin -d 'Run a network that needs no file instead' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l image -d 'A JPEG or PNG to classify' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l input -d 'Raw little-endian bytes of an input, in the type that the model\'s file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device or a FIFO as many are read as the input takes' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l labels -d 'Names of the classes, one a line, as many as the first output has elements [default: those that the model\'s file packs]' -r -F
@@ -97,7 +97,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l realtime -d 'A
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand devices" -l json -d 'Print one JSON object per device'
 complete -c nnburst -n "__fish_nnburst_using_subcommand devices" -s h -l help -d 'Print help'
-complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l builtin -d 'Check a network that needs no file' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l device -d 'The device to ask [default: embedded]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l devices -d 'Say how the model would be spread over these devices, and why' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
@@ -107,7 +107,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l json -d 'Print
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -s h -l help -d 'Print help'
-complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l builtin -d 'Draw a network that needs no file' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"

@@ -7,7 +7,7 @@ use nnburst::hal::{Model, Operand, OperandType, tflite_extension};
 use nnburst::{Device, builtin};
 use nnburst_tflite::{ImportError, ImportOptions, ModelFile, Route, TensorInfo, TensorKind};
 
-use crate::args::{Hint, Hybrid, ImportArgs};
+use crate::args::{Hint, Hybrid, ImportArgs, ModelArgs};
 use crate::failure::Failure;
 
 /// A model, and what is known of it beside.
@@ -46,14 +46,10 @@ pub(crate) struct CarriedState {
 }
 
 impl ModelSource {
-    /// The model at `path`, else the network called `builtin`; with operations of the extension
-    /// `dev.nnburst.tflite` where NNAPI's don't do.
-    pub(crate) fn choose(
-        path: Option<&Path>,
-        builtin: Option<&str>,
-        import: &ImportArgs,
-    ) -> Result<Self, Failure> {
-        match (path, builtin) {
+    /// The model that the arguments name; with operations of the extension `dev.nnburst.tflite`
+    /// where NNAPI's don't do.
+    pub(crate) fn choose(args: &ModelArgs, import: &ImportArgs) -> Result<Self, Failure> {
+        match (&args.model, &args.builtin) {
             (Some(path), _) => Self::open(path, import, true),
             (None, Some(name)) => Self::builtin(name),
             (None, None) => Err(Failure::usage("a model or --builtin is needed")),

@@ -67,14 +67,21 @@ pub(crate) struct DemoArgs {
     pub(crate) json: bool,
 }
 
+/// The one model of a command.
 #[derive(Args, Debug)]
-pub(crate) struct RunArgs {
+pub(crate) struct ModelArgs {
     /// A .tflite file, or a folder with a model.tflite in it.
     #[arg(required_unless_present = "builtin")]
     pub(crate) model: Option<PathBuf>,
-    /// Run a network that needs no file instead.
+    /// A network that needs no file instead.
     #[arg(long, value_name = "NAME", conflicts_with = "model")]
     pub(crate) builtin: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// A JPEG or PNG to classify.
     #[arg(long, value_name = "FILE", conflicts_with = "input")]
     pub(crate) image: Option<PathBuf>,
@@ -167,12 +174,8 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
-    /// A .tflite file, or a folder with a model.tflite in it.
-    #[arg(required_unless_present = "builtin")]
-    pub(crate) model: Option<PathBuf>,
-    /// Check a network that needs no file.
-    #[arg(long, value_name = "NAME", conflicts_with = "model")]
-    pub(crate) builtin: Option<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// The device to ask [default: embedded]
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
@@ -188,12 +191,8 @@ pub(crate) struct CheckArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct DotArgs {
-    /// A .tflite file, or a folder with a model.tflite in it.
-    #[arg(required_unless_present = "builtin")]
-    pub(crate) model: Option<PathBuf>,
-    /// Draw a network that needs no file.
-    #[arg(long, value_name = "NAME", conflicts_with = "model")]
-    pub(crate) builtin: Option<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
 }

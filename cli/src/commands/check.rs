@@ -25,7 +25,7 @@ struct Verdict {
 
 /// Asks the device, and fails if it refuses anything.
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(&args.model, &args.import)?;
     let device = match &args.devices[..] {
         [] => Some(open(args.device.as_deref().unwrap_or("embedded"))?),
         _ => None,

@@ -8,7 +8,7 @@ use crate::source::ModelSource;
 
 /// Prints the graph.
 pub(crate) fn dot(args: &DotArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(&args.model, &args.import)?;
     write!(out, "{}", nnburst::hal::dot(&source.model, &source.name))?;
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::values::{byte_len, narrowed, real_values, top, type_name, widened};
 
 /// Runs and prints what came out.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = ModelSource::choose(args.model.as_deref(), args.builtin.as_deref(), &args.import)?;
+    let source = ModelSource::choose(&args.model, &args.import)?;
     let source = source.with_hint(args.engine.hint);
     let device = open_device_for(&source.model, &args.engine)?;
     let source = source.instead_for(&device)?.unwrap_or(source);
