@@ -51,7 +51,7 @@ pub enum QueueError {
     #[error("the queue has no event flag to sleep on")]
     NoEventFlag,
     /// A wait for no bits would never end.
-    #[error("an event-flag mask without bits")]
+    #[error("an event-flag mask needs at least one bit")]
     NoBits,
     /// The length of a buffer is no multiple of an item's.
     #[error("{bytes} bytes are no multiple of the items' {quantum} bytes")]
@@ -114,7 +114,7 @@ impl fmt::Display for Lie {
 #[non_exhaustive]
 pub enum SetupError {
     /// A capacity of zero items.
-    #[error("a queue of no items")]
+    #[error("a queue needs at least one item")]
     NoCapacity,
     /// Items of zero bytes, or of more than the format's 32-bit size can say.
     #[error("items of {bytes} bytes can't be queued")]

@@ -57,7 +57,7 @@ pub enum ConnectError {
         why: String,
     },
     /// The service can't be started, or speaks something else.
-    #[error("the service is of no use: {why}")]
+    #[error("the service can't be used: {why}")]
     Unusable {
         /// The mistake in it.
         why: String,

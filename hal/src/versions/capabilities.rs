@@ -10,7 +10,7 @@ use crate::types::{Capabilities, OperandPerformance, OperandType, PerformanceInf
 
 /// The loss of a newer version's figures on their way to an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} have figures of their own")]
+#[error("{what} have performance figures of their own")]
 pub struct CapabilityLoss {
     /// The figures that are lost.
     pub what: &'static str,

@@ -303,8 +303,8 @@ fn figures_that_an_older_version_lacks_are_warned_of() {
         let warned = warnings_of(|| convert(&uneven));
         let line = |what: &&str| {
             format!(
-                "WARN nnburst::driver: conversion of capabilities: {what} have figures of their \
-                 own version={version}"
+                "WARN nnburst::driver: conversion of capabilities: {what} have performance \
+                 figures of their own version={version}"
             )
         };
         assert_eq!(warned, lost.iter().map(line).collect::<Vec<_>>());

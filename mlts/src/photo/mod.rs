@@ -19,7 +19,7 @@ pub enum PhotoError {
     #[error("{0}")]
     Format(#[from] image::ImageError),
     /// The picture has a side of no pixels.
-    #[error("no pixels")]
+    #[error("the picture has no pixels")]
     Empty,
     /// The model's input has another shape than a picture's.
     #[error(
