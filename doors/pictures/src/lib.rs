@@ -1,5 +1,5 @@
-//! Pictures and models: from pixels to the values that a model takes ([`PixelTables`]), and from its
-//! output tensors to classes, boxes, masks and keypoints ([`Decoder`]).
+//! Pictures and models: from pixels to the values that a model takes ([`PixelTables`]), and from
+//! its output tensors to classes, boxes, masks and keypoints ([`Decoder`]).
 //!
 //! | outputs | task | done by |
 //! |---|---|---|

@@ -70,7 +70,8 @@ impl Default for CompileOptions {
             threads: 1,
             isa: None,
             extensions: ExtensionRegistry::default(),
-            arena_limit: 1 << 32,
+            // 4 GiB, or all that 32 bits can address.
+            arena_limit: usize::try_from(4_u64 << 30).unwrap_or(usize::MAX),
             late_errors: false,
             bf16: false,
             apart: false,

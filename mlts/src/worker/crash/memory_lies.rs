@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::libc::off_t;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::uio::pwrite;
 use nix::unistd::ftruncate;
@@ -193,7 +194,7 @@ fn spoil_in_flight(memories: &Unsealed, lie: Lie, delay: Duration) {
         Lie::WrittenInFlight => {
             for round in 0..8_u8 {
                 let noise = [round.wrapping_mul(37); 512];
-                let _ = pwrite(&memories.input, &noise, i64::from(round) * 512);
+                let _ = pwrite(&memories.input, &noise, off_t::from(round) * 512);
             }
         }
         Lie::CutBefore | Lie::OutputReadOnly | Lie::SealedAndRight => {}

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   PREFIX/bin/nnburst                           PREFIX/share/man/man1/nnburst*.1
-//!   PREFIX/LIBDIR/libneuralnetworks.so           PREFIX/lib/systemd/{user,system}/nnburst@.{service,socket}
+//!   PREFIX/LIBDIR/libneuralnetworks.so           PREFIX/lib/systemd/{user,system}/nnburst@.*
 //!   PREFIX/LIBDIR/libnnburst_fmq_c.so            PREFIX/include/{,android,extensions}/*.h
 //!   PREFIX/LIBDIR/libnnburst_tflite.so           PREFIX/lib/ladspa/nnburst.so
 //!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc

@@ -44,7 +44,8 @@ pub(super) fn check(file: &Path) -> Outcome {
 }
 
 /// Takes names and lines of functions out, which only debuggers read; with `--symbols` they are
-/// kept where debuggers find them, by the file's build-id. `file` is its place in the installed system.
+/// kept where debuggers find them, by the file's build-id. `file` is its place in the installed
+/// system.
 pub(super) fn strip(options: &Options, file: &Path) -> Outcome {
     let staged = options.staged(file);
     if options.has_symbols {
