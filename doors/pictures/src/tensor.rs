@@ -6,18 +6,18 @@ use nnburst_tflite::TensorInfo;
 
 /// The bytes of an output, with its type and shape.
 #[derive(Clone, Copy, Debug)]
-pub struct OutputTensor<'a> {
+pub(crate) struct OutputTensor<'a> {
     info: &'a TensorInfo,
     bytes: &'a [u8],
 }
 
 impl<'a> OutputTensor<'a> {
-    pub fn new(info: &'a TensorInfo, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(info: &'a TensorInfo, bytes: &'a [u8]) -> Self {
         Self { info, bytes }
     }
 
     /// The real values: stored ones of quantised tensors scaled. None of types that are no numbers.
-    pub fn values(self) -> Vec<f32> {
+    pub(crate) fn values(self) -> Vec<f32> {
         let Self { info, bytes } = self;
         let zero = info.zero_point;
         #[expect(clippy::cast_precision_loss, reason = "stored values are of 16 bits at most")]
@@ -46,12 +46,12 @@ impl<'a> OutputTensor<'a> {
     }
 
     /// The type of an element.
-    pub fn kind(self) -> OperandType {
+    pub(crate) fn kind(self) -> OperandType {
         self.info.kind
     }
 
     /// The little-endian bytes.
-    pub fn bytes(self) -> &'a [u8] {
+    pub(crate) fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 }
@@ -66,7 +66,7 @@ pub struct Limits {
 }
 
 /// Elements of a tensor; 0 where an extent is not known.
-pub fn element_count(info: &TensorInfo) -> usize {
+pub(crate) fn element_count(info: &TensorInfo) -> usize {
     let extents = info.dims.iter().map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX));
     extents.fold(1, usize::saturating_mul)
 }
