@@ -75,6 +75,9 @@ fn value(op: &OpBuilder<'_>, input: &Tensor) -> Lowered<Vec<u8>> {
     })
 }
 
+/// Elements of a border that are filled from one poll to the next.
+const PIECE: usize = 1 << 16;
+
 fn emit<T: Element>(
     op: &mut OpBuilder<'_>,
     from: &Shape,
@@ -90,14 +93,19 @@ fn emit<T: Element>(
     op.emit(plain("pad", to, 0), move |io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let border = |within: Range<usize>| {
-            let count = within.len();
-            output.slice(within).fill(std::iter::repeat_n(fill, count));
+            for start in within.clone().step_by(PIECE) {
+                let count = PIECE.min(within.end - start);
+                if poll::work(count).is_err() {
+                    break;
+                }
+                output.slice(start..start + count).fill(std::iter::repeat_n(fill, count));
+            }
         };
         let mut end = 0;
         if let Some((&row, outer)) = from.split_last()
             && row > 0
         {
-            for index in poll::each(0..outer.iter().product(), 16 + row / 4) {
+            for index in poll::each(0..outer.iter().product(), 16 + row) {
                 let (mut rest, mut target) = (index, heads[outer.len()]);
                 for axis in (0..outer.len()).rev() {
                     target += (rest % outer[axis] + heads[axis]) * strides[axis];
