@@ -72,8 +72,14 @@ fn a_frame_of_a_burst_allocates_nothing() {
             }
         };
         run(100);
-        let before = CountingAllocator::calls();
-        run(1000);
-        assert_eq!(CountingAllocator::calls() - before, Calls::default(), "{measure:?}");
+        // On a busy machine the test harness's own thread may get to its work, and its allocations,
+        // meanwhile, once; what a frame allocates is in every round.
+        let mut round = || {
+            let before = CountingAllocator::calls();
+            run(1000);
+            CountingAllocator::calls() - before
+        };
+        let rounds = [round(), round(), round()];
+        assert!(rounds.contains(&Calls::default()), "{measure:?}: {rounds:?}");
     }
 }
