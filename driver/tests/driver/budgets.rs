@@ -196,9 +196,11 @@ pub(crate) fn address_space(socket: &Path) -> Held {
     let mut held = Vec::new();
     for _ in 0..10 {
         let (input, output) = (Memory::ashmem(SIZE).unwrap(), Memory::ashmem(SIZE).unwrap());
-        let mut request = request(&input, &output);
-        request.inputs[0] = argument(0, 8);
-        request.outputs[0] = argument(1, 8);
+        let request = Request {
+            inputs: vec![argument(0, 8)],
+            outputs: vec![argument(1, 8)],
+            pools: vec![RequestPool::Memory(input), RequestPool::Memory(output)],
+        };
         let executed = burst.execute(&request, &ExecutionOptions::default()).unwrap();
         let executed = executed.map_err(|failure| failure.error);
         held.push(request);
