@@ -180,8 +180,8 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
     }
 }
 
-/// Tiles of twelve rows, and of eight or four for the rest: a fifth to a third faster than tiles of
-/// six.
+/// Tiles of twelve rows, and of eight or four for the rest: 5 to 24 % faster than tiles of six for
+/// 16 columns.
 ///
 /// # Safety
 /// As for [`tiles`]; there are twelve rows at least.
