@@ -18,8 +18,8 @@ struct Machine {
     /// Programs, each with its package of Debian.
     linker: (&'static str, &'static str),
     emulator: (&'static str, &'static str),
-    /// The target's loader, and the folder of its libraries. Named to the emulator instead, that folder
-    /// would also be looked into for every other file.
+    /// The target's loader, and the folder of its libraries. Named to the emulator instead, that
+    /// folder would also be looked into for every other file.
     loader: &'static str,
     libraries: &'static str,
 }
