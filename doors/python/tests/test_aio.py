@@ -63,8 +63,7 @@ def test_the_loop_runs_on_and_no_call_has_a_thread(compilation: nnburst.Compilat
             for _ in range(1000):
                 await burst.compute(frame)
             ticking.cancel()
-            # A result that is there already is no reason to let the loop go on.
-            assert len(ticks) > 100
+            assert len(ticks) >= 1000
             assert len(os.listdir("/proc/self/task")) <= threads
             assert len(os.listdir("/proc/self/fd")) == descriptors
 

@@ -68,6 +68,9 @@ class AsyncBurst:
         if timeout is not None:
             loop.call_later(timeout + _GRACE, self._take)
         self._take()
+        if future.done():
+            # A result that is there already must not keep other tasks from their turn.
+            await asyncio.sleep(0)
         return await future
 
     async def run(
