@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run burst_live_controller`
+//! `cargo xtask fuzz burst_live_controller`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nnburst_burst::testing::live_controller(bytes));

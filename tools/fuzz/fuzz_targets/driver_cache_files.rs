@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run driver_cache_files`
+//! `cargo xtask fuzz driver_cache_files`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

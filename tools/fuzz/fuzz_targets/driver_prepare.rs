@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run driver_prepare`
+//! `cargo xtask fuzz driver_prepare`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

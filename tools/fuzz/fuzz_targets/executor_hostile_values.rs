@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run executor_hostile_values`
+//! `cargo xtask fuzz executor_hostile_values`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run executor_tflite_extension`
+//! `cargo xtask fuzz executor_tflite_extension`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

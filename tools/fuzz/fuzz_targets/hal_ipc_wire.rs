@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run hal_ipc_wire`
+//! `cargo xtask fuzz hal_ipc_wire`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

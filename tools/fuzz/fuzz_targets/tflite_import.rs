@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run tflite_import`
+//! `cargo xtask fuzz tflite_import`
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -156,8 +156,9 @@ fn tflite_delegate() -> Outcome {
 }
 
 /// The tests of the delegate in a host of C, which need `NNBURST_DELEGATE` among their variables.
-pub(crate) fn delegate_host(what: &str, args: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
+pub(crate) fn delegate_host(what: &str, names: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
     let packages = &["nnburst-tflite-delegate"];
+    let args = &[&["--ignored"], names].concat();
     Tests { packages, targets: &["host"], args, variables }.run(what)
 }
 
