@@ -116,6 +116,38 @@ fn loops_go_on_while_their_condition_holds() {
     }
 }
 
+/// A condition that operators compute, and scalars of which the file doesn't say that they have
+/// no dimensions.
+#[test]
+fn a_computed_scalar_is_a_condition() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 1]);
+    let least = file.float_constant("least", &[], &[0.5]);
+    let greater = file.tensor("greater", TensorKind::Bool, &[1, 1]);
+    file.operator("GREATER", &[x, least], &[greater]);
+    let shape = file.tensor("shape", TensorKind::Int32, &[0]);
+    let condition = file.tensor("condition", TensorKind::Bool, &[]);
+    file.operator("RESHAPE", &[greater, shape], &[condition]);
+    let y = file.tensor("y", F32, &[1, 1]);
+    let graphs = vec![(0, Value::I32(1)), (1, Value::I32(2))];
+    file.operator_with("IF", &[condition, x], &[y], 92, graphs);
+    file.outputs(&[y]);
+    for name in ["ADD", "NEG"] {
+        file.next_graph();
+        let x = file.input("x", F32, &[1, 1]);
+        let y = file.tensor("y", F32, &[1, 1]);
+        let inputs = if name == "ADD" { vec![x, x] } else { vec![x] };
+        file.operator(name, &inputs, &[y]);
+        file.outputs(&[y]);
+    }
+    let imported = import(&file, true);
+    let plan = plan(&imported);
+    for (x, want) in [(2.0, 4.0), (0.25, -0.25)] {
+        let (outputs, _) = once::run(&mut plan.session(), &imported, &[&bytes(&[x])], &[]);
+        assert_eq!(floats(&outputs[0]), [want]);
+    }
+}
+
 /// A graph that takes itself for its branch.
 #[test]
 fn graphs_that_lead_in_circles_are_refused() {

@@ -31,6 +31,7 @@ operations! {
     11 L2_NORMALIZATION [activation Int];
     14 LOGISTIC [];
     15 LSH_PROJECTION [type Int];
+    16 LSTM [activation Int, cell_clip Float, proj_clip Float, asymmetric_quantize_inputs Bool];
     17 MAX_POOL_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     18 MUL [activation Int];
     19 RELU [];
@@ -53,6 +54,7 @@ operations! {
     41 SUB [activation Int, pot_scale_int16 Bool];
     42 DIV [activation Int];
     43 SQUEEZE [];
+    44 UNIDIRECTIONAL_SEQUENCE_LSTM [activation Int, cell_clip Float, proj_clip Float, time_major Bool, asymmetric_quantize_inputs Bool];
     45 STRIDED_SLICE [begin_mask Int, end_mask Int, ellipsis_mask Int, new_axis_mask Int, shrink_axis_mask Int, offset Bool];
     47 EXP [];
     48 TOPK_V2 [];

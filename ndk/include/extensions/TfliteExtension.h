@@ -64,6 +64,13 @@ enum {
     /* Tensors: hash functions: F32 [functions, bits], items: T [items, ..], weights: F32 [items], may be left out.
      * Results: I32. Options: type: INT32. */
     NNBURST_TFLITE_LSH_PROJECTION = 15,
+    /* Tensors: x: F32 [n, depth], weights of input, forget, cell and output gate: Q8 signed [units, depth],
+     * recurrent weights: Q8 signed [units, outputs], peepholes of input, forget and output gate: Q8 signed [units],
+     * biases: F32 [units], projection: Q8 signed [outputs, units], its bias: F32 [outputs], states: F32 [n, outputs]
+     * and [n, units], coefficients of normalisation: F32 [units]; all of the input gate may be left out, and
+     * peepholes, projection, its bias and coefficients. Results: F32 [n, outputs], next states. Options: activation:
+     * INT32, cell_clip: FLOAT32, proj_clip: FLOAT32, asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_LSTM = 16,
     /* Tensors: image: T [n, h, w, c]. Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32,
      * filter_width: INT32, filter_height: INT32, activation: INT32. */
     NNBURST_TFLITE_MAX_POOL_2D = 17,
@@ -116,6 +123,14 @@ enum {
     NNBURST_TFLITE_DIV = 42,
     /* Tensors: x: T, axes: I, may be left out. Results: T. */
     NNBURST_TFLITE_SQUEEZE = 43,
+    /* Tensors: x: F32 [n, steps, depth] or [steps, n, depth], weights of input, forget, cell and output gate: Q8
+     * signed [units, depth], recurrent weights: Q8 signed [units, outputs], peepholes of input, forget and output
+     * gate: Q8 signed [units], biases: F32 [units], projection: Q8 signed [outputs, units], its bias: F32 [outputs],
+     * states: F32 [n, outputs] and [n, units], coefficients of normalisation: F32 [units]; all of the input gate may
+     * be left out, and peepholes, projection, its bias and coefficients. Results: F32 [.., .., outputs], next
+     * states. Options: activation: INT32, cell_clip: FLOAT32, proj_clip: FLOAT32, time_major: BOOL,
+     * asymmetric_quantize_inputs: BOOL. */
+    NNBURST_TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM = 44,
     /* Tensors: x: T, begin: I, end: I, strides: I. Results: T. Options: begin_mask: INT32, end_mask: INT32,
      * ellipsis_mask: INT32, new_axis_mask: INT32, shrink_axis_mask: INT32, offset: BOOL. */
     NNBURST_TFLITE_STRIDED_SLICE = 45,

@@ -8,6 +8,7 @@ use nnburst_hal::{ExtensionCode, Operand, OperandLifeTime, OperandType, Operatio
 
 use self::Slot::{Bool, Byte, Float, Int, Low};
 use super::import::shape_of_constant;
+use super::recurrent::lstm;
 use super::{Import, Lower, Lowered, custom};
 use crate::flatbuffer::Field;
 use crate::operand::operand_of;
@@ -54,6 +55,7 @@ const SLOTS: &[OptionSlots] = &[
     (9, 8, &[(0, Byte), (2, Bool(false)), (3, Bool(false))]),
     (11, 12, &[(0, Byte)]),
     (15, 4, &[(0, Byte)]),
+    (16, 14, &[(0, Byte), (1, Float), (2, Float), (4, Bool(false))]),
     (17, 5, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Byte)]),
     (18, 21, &[(0, Byte)]),
     (23, 15, &[(2, Bool(false)), (3, Bool(false))]),
@@ -66,6 +68,7 @@ const SLOTS: &[OptionSlots] = &[
     (40, 27, &[(0, Bool(false))]),
     (41, 28, &[(0, Byte), (1, Bool(true))]),
     (42, 29, &[(0, Byte)]),
+    (44, 71, &[(0, Byte), (1, Float), (2, Float), (3, Bool(false)), (4, Bool(false))]),
     (45, 32, &[(0, Int(0)), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Bool(false))]),
     (67, 49, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Byte)]),
     (74, 27, &[(0, Bool(false))]),
@@ -177,6 +180,9 @@ impl Lower<'_, '_> {
         let code = &self.import.file.codes[self.op.code];
         let builtin = code.builtin;
         let number = match builtin {
+            Builtin::BidirectionalSequenceLstm | Builtin::BidirectionalSequenceRnn => {
+                return self.bidirectional_on_the_fly(builtin);
+            }
             Builtin::Custom => code.custom.as_deref().and_then(custom::number),
             builtin => u16::try_from(builtin.number()).ok(),
         };
@@ -212,6 +218,11 @@ impl Lower<'_, '_> {
             .collect::<Lowered<Vec<u32>>>()?;
         if matches!(builtin, Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn) {
             outputs.push(self.next_state(4)?);
+        }
+        if matches!(builtin, Builtin::Lstm | Builtin::UnidirectionalSequenceLstm) {
+            for state in [lstm::OUTPUT_STATE, lstm::CELL_STATE] {
+                outputs.push(self.next_state(state)?);
+            }
         }
         let code = ExtensionCode { prefix: PREFIX, number: about.number };
         self.emit(OperationType::Extension(code), &inputs, &outputs);
@@ -304,8 +315,10 @@ impl Lower<'_, '_> {
         let mut operand = self.import.own_operand(tensor)?;
         if tensor.is_shape_open {
             operand.dimensions = self.inferred(result).unwrap_or_default();
-        } else if operand.dimensions.is_empty() && (tensor.has_rank || self.is_result(result)) {
-            operand.dimensions.push(1);
+        } else if operand.dimensions.is_empty() {
+            let is_scalar = tensor.has_rank || self.is_result(result);
+            let scalar = is_scalar.then(|| vec![1]);
+            operand.dimensions = scalar.or_else(|| self.inferred(result)).unwrap_or_default();
         }
         if is_open && !tensor.is_shape_given && !tensor.is_shape_open {
             match tensor.signature.len() == operand.dimensions.len() && !tensor.signature.is_empty()

@@ -4,6 +4,8 @@
 //! families of operators are in modules of their own; [`Lower::run`] is the table that leads there.
 
 mod arithmetic;
+mod basic_lstm;
+mod bidirectional;
 mod blockwise;
 mod control;
 mod convolution;
@@ -189,6 +191,7 @@ impl<'a> Lower<'_, 'a> {
             ([], Some([])) => vec![1],
             ([], Some(inferred)) => inferred.to_vec(),
             ([], None) if tensor.has_rank => vec![1],
+            ([], None) => self.inferred(result).unwrap_or_default(),
             (shape, _) => shape.to_vec(),
         })
     }

@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
         use options::lstm as o;
         let options = self.options(o::KIND)?;
         if options.byte(o::KERNEL_TYPE)? != 0 {
-            return Err("a BASIC kernel, whose gates share one matrix".into());
+            return self.basic_lstm(options.byte(o::ACTIVATION)?);
         }
         let clips = LstmOptions {
             activation: options.byte(o::ACTIVATION)?,

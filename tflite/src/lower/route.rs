@@ -170,6 +170,20 @@ impl Lower<'_, '_> {
             {
                 "NNAPI does not quantise activations on the fly"
             }
+            Builtin::Lstm | Builtin::UnidirectionalSequenceLstm
+                if input == Some(TensorKind::Float32)
+                    && kind(3) == Some(TensorKind::Int8)
+                    && !self.import.options.widened_hybrid =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
+            Builtin::BidirectionalSequenceLstm | Builtin::BidirectionalSequenceRnn
+                if input == Some(TensorKind::Float32)
+                    && [kind(2), kind(3)].contains(&Some(TensorKind::Int8))
+                    && !self.import.options.widened_hybrid =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
             Builtin::FullyConnected if is_stored(input) => "NNAPI rounds twice",
             Builtin::FullyConnected
             | Builtin::BatchMatmul

@@ -11,6 +11,9 @@ impl Lower<'_, '_> {
     /// RESHAPE, SQUEEZE and EXPAND_DIMS: what counts is the shape of the result.
     pub(super) fn reshape(&mut self, builtin: Builtin) -> Lowered {
         let input = self.input(0)?;
+        if self.import.options.extension && self.is_shape_computed(builtin, input)? {
+            return Err("its shape is known at run time alone".into());
+        }
         let inferred = match builtin {
             Builtin::Reshape => self.wanted_shape(input)?,
             // An empty shape is a scalar's, or one that isn't known; one element is a scalar either
@@ -28,6 +31,19 @@ impl Lower<'_, '_> {
         let output = self.output(0, inferred.as_deref())?;
         self.same_quantization(input, output)?;
         self.reshape_into(input, output)
+    }
+
+    /// Returns whether the extents that the file leaves open follow from values or extents that are
+    /// known at run time alone.
+    fn is_shape_computed(&self, builtin: Builtin, input: u32) -> Lowered<bool> {
+        let result = self.output_tensor(0)?;
+        let follows_values = builtin == Builtin::Reshape
+            && self.tensor_index(1).is_ok_and(|index| !self.import.is_constant(index));
+        let dims = self.import.builder.dims(input);
+        let is_input_open = dims.is_empty() || dims.contains(&0);
+        Ok(result.signature.contains(&0)
+            && !result.is_shape_given
+            && (follows_values || is_input_open))
     }
 
     /// The shape that RESHAPE asks for in its options or its second argument, for files whose

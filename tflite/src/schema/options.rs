@@ -166,10 +166,11 @@ options! {
     bidirectional_lstm = 69, "BidirectionalSequenceLSTMOptions" {
         ACTIVATION = 0, "fused_activation_function"; CELL_CLIP = 1, "cell_clip";
         PROJ_CLIP = 2, "proj_clip"; MERGE_OUTPUTS = 3, "merge_outputs"; TIME_MAJOR = 4, "time_major";
+        ASYMMETRIC = 5, "asymmetric_quantize_inputs";
     }
     bidirectional_rnn = 70, "BidirectionalSequenceRNNOptions" {
         TIME_MAJOR = 0, "time_major"; ACTIVATION = 1, "fused_activation_function";
-        MERGE_OUTPUTS = 2, "merge_outputs";
+        MERGE_OUTPUTS = 2, "merge_outputs"; ASYMMETRIC = 3, "asymmetric_quantize_inputs";
     }
     sequence_lstm = 71, "UnidirectionalSequenceLSTMOptions" {
         ACTIVATION = 0, "fused_activation_function"; CELL_CLIP = 1, "cell_clip";

@@ -23,6 +23,7 @@ mod image;
 mod index;
 mod log_softmax;
 mod lookup;
+mod lstm;
 mod math;
 mod moves;
 mod on_the_fly;
@@ -127,6 +128,7 @@ fn lowering(number: u16) -> Option<Lower> {
         11 => image::l2_normalization,
         14 => unary::logistic,
         15 => lookup::lsh_projection,
+        16 => lstm::lstm,
         17 => |call| image::pool(call, true),
         18 => |call| binary::arithmetic(call, Arithmetic::Mul),
         19 => |call| unary::relu(call, Activation::Relu),
@@ -149,6 +151,7 @@ fn lowering(number: u16) -> Option<Lower> {
         41 => |call| binary::arithmetic(call, Arithmetic::Sub),
         42 => |call| binary::arithmetic(call, Arithmetic::Div),
         43 => moves::squeeze,
+        44 => lstm::sequence,
         45 => moves::strided_slice,
         47 => |call| unary::real(call, f32::exp),
         48 => index::top_k,

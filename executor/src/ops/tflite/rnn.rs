@@ -1,12 +1,13 @@
 //! RNN and UNIDIRECTIONAL_SEQUENCE_RNN on the fly: both inputs and the hidden state are quantised
 //! row by row.
 
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Activation, ElementKind, OperatorCall, refused};
 use super::math::f32_of;
-use super::on_the_fly::OnTheFly;
+use super::on_the_fly::{OnTheFly, RowScale};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
 
@@ -54,18 +55,18 @@ fn units(call: &OperatorCall<'_, '_>) -> Lowered<usize> {
 
 /// Weights of bytes with one scale.
 #[derive(Clone, Copy, Debug)]
-struct ByteWeights {
-    input: usize,
-    scale: f32,
+pub(super) struct ByteWeights {
+    pub(super) input: usize,
+    pub(super) scale: f32,
 }
 
 impl ByteWeights {
-    fn new(call: &OperatorCall<'_, '_>, input: usize, shape: [usize; 2]) -> Lowered<Self> {
+    pub(super) fn new(call: &OperatorCall<'_, '_>, input: usize, shape: &[usize]) -> Lowered<Self> {
         let weights = call.arg(input)?;
         if weights.kind != ElementKind::I8 || weights.channels.is_some() {
             return Err(refused(input, weights.kind).into());
         }
-        if weights.shape[..] != shape {
+        if weights.shape[..] != *shape {
             let what = format!("is of {:?}, not of {shape:?}", weights.shape);
             return Err(OpError::input(input, what).into());
         }
@@ -76,8 +77,8 @@ impl ByteWeights {
 /// Adds the step; its options but the first ones begin at `first`.
 fn emit(call: &mut OperatorCall<'_, '_>, layer: Layer, first: usize) -> Lowered {
     let Layer { batches, steps, depth, units, strides } = layer;
-    let from_input = ByteWeights::new(call, 1, [units, depth])?;
-    let from_state = ByteWeights::new(call, 2, [units, units])?;
+    let from_input = ByteWeights::new(call, 1, &[units, depth])?;
+    let from_state = ByteWeights::new(call, 2, &[units, units])?;
     for (index, shape) in [(3, &[units][..]), (4, &[batches, units])] {
         let arg = call.arg(index)?;
         if arg.kind != ElementKind::F32 || arg.shape[..] != *shape {
@@ -111,12 +112,10 @@ fn emit(call: &mut OperatorCall<'_, '_>, layer: Layer, first: usize) -> Lowered 
                 let row = step * strides[0] + batch * strides[1];
                 fixed.input::<f32>(3).copy_to(sums);
                 let values = input.slice(row * depth..(row + 1) * depth);
-                let weights = fixed.input::<i8>(from_input.input);
-                Products { way, isa, values, weights, scale: from_input.scale }
-                    .add(&mut bytes[..depth], sums);
-                let weights = fixed.input::<i8>(from_state.input);
-                Products { way, isa, values: In::of(state), weights, scale: from_state.scale }
-                    .add(&mut bytes[..units], sums);
+                for (values, weights) in [(values, from_input), (In::of(&*state), from_state)] {
+                    let row = ByteRow::new(way, isa, values, bytes);
+                    row.add_products(isa, fixed.input::<i8>(weights.input), weights.scale, sums);
+                }
                 for (state, &sum) in state.iter_mut().zip(&*sums) {
                     *state = activation.apply(sum);
                 }
@@ -129,26 +128,56 @@ fn emit(call: &mut OperatorCall<'_, '_>, layer: Layer, first: usize) -> Lowered 
     Ok(())
 }
 
-/// Products of a row of floats with rows of weights.
-struct Products<'a> {
-    way: OnTheFly,
-    isa: Isa,
-    values: In<'a, f32>,
-    weights: In<'a, i8>,
-    scale: f32,
+/// A row of floats as bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteRow<'a> {
+    bytes: &'a [u8],
+    of: RowScale,
 }
 
-impl Products<'_> {
-    /// Quantises the row and adds its products to the sums of all units.
-    fn add(self, row: &mut [u8], sums: &mut [f32]) {
-        let of = self.way.quantise(self.isa, self.values, 0, row);
-        let (scale, depth) = (of.scale * self.scale, row.len());
-        for (unit, sum) in sums.iter_mut().enumerate() {
-            let own = self.weights.slice(unit * depth..(unit + 1) * depth).iter();
-            let products = own.zip(&*row).map(|(weight, byte)| {
-                i32::from(weight) * (i32::from(byte.cast_signed()) - of.zero_point)
-            });
-            *sum += f32_of(products.fold(0, i32::wrapping_add)) * scale;
+impl<'a> ByteRow<'a> {
+    /// Quantises the values into the first of `bytes`.
+    pub(super) fn new(way: OnTheFly, isa: Isa, values: In<'_, f32>, bytes: &'a mut [u8]) -> Self {
+        let bytes = &mut bytes[..values.len()];
+        let of = way.quantise(isa, values, 0, bytes);
+        Self { bytes, of }
+    }
+
+    /// Adds its products with rows of weights to the sums of all units.
+    pub(super) fn add_products(self, isa: Isa, weights: In<'_, i8>, scale: f32, sums: &mut [f32]) {
+        isa.run(AddProducts { row: self, weights, scale: self.of.scale * scale, sums });
+    }
+}
+
+struct AddProducts<'a> {
+    row: ByteRow<'a>,
+    weights: In<'a, i8>,
+    scale: f32,
+    sums: &'a mut [f32],
+}
+
+impl Loop for AddProducts<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const LANES: usize = 16;
+        let (row, zero_point) = (self.row.bytes, self.row.of.zero_point);
+        let product =
+            |weight: i8, byte: u8| i32::from(weight) * (i32::from(byte.cast_signed()) - zero_point);
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let whole = row.len() - rest.len();
+        for (unit, sum) in self.sums.iter_mut().enumerate() {
+            let own = self.weights.slice(unit * row.len()..(unit + 1) * row.len());
+            let mut lanes = [0i32; LANES];
+            for (at, bytes) in blocks.iter().enumerate() {
+                let weights = own.block::<LANES>(at * LANES);
+                for ((lane, weight), &byte) in lanes.iter_mut().zip(weights).zip(bytes) {
+                    *lane = lane.wrapping_add(product(weight, byte));
+                }
+            }
+            let rest = rest.iter().enumerate();
+            let rest = rest.map(|(at, &byte)| product(own.get(whole + at), byte));
+            let total = lanes.into_iter().chain(rest).fold(0, i32::wrapping_add);
+            *sum += f32_of(total) * self.scale;
         }
     }
 }

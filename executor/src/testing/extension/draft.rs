@@ -187,6 +187,7 @@ impl Draft<'_> {
                 self.data(self.kind, shape);
             }
             'R' => self.weights(vec![outputs, outputs], outputs),
+            'q' => self.weights(vec![outputs], outputs),
             '1' => {
                 let rows = shape.first().copied().unwrap_or(1);
                 self.data(OperandType::TensorFloat32, vec![rows, outputs]);

@@ -78,6 +78,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
     of(&[15], 1, 4, "HdN", "i"),
     of(&[24], 2, 2, "AmRZ1", "ff"),
     of(&[35], 3, 3, "AmRZ2", "ff"),
+    of(&[16], 2, 2, "AmmmmRRRRqqqZZZZRZ11ZZZZ", "fff"),
+    of(&[44], 3, 3, "AmmmmRRRRqqqZZZZRZ22ZZZZ", "fff"),
     of(&[27], 2, 2, "*mEzK", "kM"),
     of(&[50], 1, 4, "d", "L"),
     of(&[131], 2, 4, "AF", "C"),

@@ -6,7 +6,13 @@ use nnburst_tflite::testing::Value;
 use crate::net::{Net, ValueRange, byte, flag, int};
 
 /// Weights of 8 bits as a constant, per tensor or per channel; and their scales.
-fn weights(net: &mut Net, shape: &[i32], dimension: i32, kind: TensorKind, each: bool) -> i32 {
+pub(super) fn weights(
+    net: &mut Net,
+    shape: &[i32],
+    dimension: i32,
+    kind: TensorKind,
+    each: bool,
+) -> i32 {
     let mut bytes = net.bytes(kind, shape);
     if kind == Int8 {
         // Vectors of the interpreter's hybrid kernels overflow at -128; converters don't make it.

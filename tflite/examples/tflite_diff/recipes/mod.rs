@@ -2,6 +2,7 @@
 
 mod draws;
 mod elementwise;
+mod gates;
 mod indices;
 mod layers;
 mod moves;
@@ -65,6 +66,8 @@ recipes! {
     layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D"];
     layers::svdf => ["SVDF"];
     layers::rnn => ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"];
+    gates::lstm => ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"];
+    gates::bidirectional_rnn => ["BIDIRECTIONAL_SEQUENCE_RNN"];
     layers::softmax => ["SOFTMAX", "LOG_SOFTMAX"];
     layers::normalisation => ["L2_NORMALIZATION"];
     layers::resize => ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"];

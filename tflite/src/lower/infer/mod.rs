@@ -97,6 +97,7 @@ impl Lower<'_, '_> {
                 Some(dims)
             }
             Builtin::Gather => self.gather_dims(),
+            Builtin::While => self.dims(result),
             Builtin::Shape => Some(vec![u32::try_from(self.dims(0)?.len()).ok()?]),
             Builtin::TopkV2 => {
                 let mut dims = self.dims(0)?;
@@ -182,8 +183,11 @@ impl Lower<'_, '_> {
         let index = self.optional_tensor(argument)?;
         let tensor = &self.import.graph.tensors[index];
         let dims = match self.import.values[index] {
-            Some(_) if tensor.is_scalar() => return Some(Vec::new()),
-            Some(value) => self.import.builder.dims(value),
+            Some(value) => match self.import.builder.dims(value) {
+                [1] if tensor.is_scalar() => return Some(Vec::new()),
+                [] => return None,
+                dims => dims,
+            },
             None => &tensor.shape,
         };
         let is_known = !dims.contains(&0) && (!dims.is_empty() || tensor.is_scalar());
