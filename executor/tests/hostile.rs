@@ -143,7 +143,7 @@ fn operations_of_the_extension_are_computed_or_refused() {
     let mut left: std::collections::BTreeSet<u16> =
         nnburst_hal::tflite_extension::OPERATIONS.iter().map(|about| about.number).collect();
     let mut failed = std::collections::BTreeMap::new();
-    for seed in 0..rounds(1) * 16_000 {
+    for seed in 0..rounds(1) * 20_000 {
         let mut rng = TestRng::of_seed(seed);
         let bytes: Vec<u8> = (0..200).map(|_| rng.number().to_le_bytes()[0]).collect();
         match std::panic::catch_unwind(|| fuzz_extension(&bytes)) {

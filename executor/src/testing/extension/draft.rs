@@ -187,7 +187,10 @@ impl Draft<'_> {
                 self.data(self.kind, shape);
             }
             'R' => self.weights(vec![outputs, outputs], outputs),
-            'q' => self.weights(vec![outputs], outputs),
+            // Weights of gates: of the input, of the state, of the cell.
+            '3' => self.gate_weights(vec![outputs, last]),
+            '4' => self.gate_weights(vec![outputs, outputs]),
+            '5' => self.gate_weights(vec![outputs]),
             '1' => {
                 let rows = shape.first().copied().unwrap_or(1);
                 self.data(OperandType::TensorFloat32, vec![rows, outputs]);
@@ -333,6 +336,20 @@ impl Draft<'_> {
             operand.extra_params =
                 ExtraParams::ChannelQuant(ChannelQuant { scales, channel_dim: 0 });
         }
+        let is_constant = !self.rng.once_in(4);
+        self.add(operand, bytes, is_constant);
+    }
+
+    /// Weights as layers with gates have them: there are too many of them for each to be of a type of
+    /// its own, and a model that is computed now and then.
+    fn gate_weights(&mut self, shape: Vec<u32>) {
+        let (count, first) = (shape.iter().product(), self.rng.number().to_le_bytes()[0]);
+        let bytes =
+            (0..count).map(|at: u32| at.to_le_bytes()[0].wrapping_mul(37) ^ first).collect();
+        let operand = match self.rng.once_in(60) {
+            true => Operand::quant8(shape, 0.5, 100),
+            false => Operand::quant8_signed(shape, 0.5, 0),
+        };
         let is_constant = !self.rng.once_in(4);
         self.add(operand, bytes, is_constant);
     }
