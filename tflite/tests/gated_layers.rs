@@ -121,12 +121,12 @@ fn plain(x: &[f64], seed: u32, backward: bool) -> Vec<Vec<f64>> {
                 + peephole
         };
         let mut weighed = Vec::new();
-        for unit in 0..UNITS {
-            let input = logistic(sum(0, unit, Some((8, cell[unit]))));
-            let forget = logistic(sum(1, unit, Some((9, cell[unit]))));
-            cell[unit] = forget * cell[unit] + input * sum(2, unit, None).tanh();
-            let output = logistic(sum(3, unit, Some((10, cell[unit]))));
-            weighed.push(output * cell[unit].tanh());
+        for (unit, cell) in cell.iter_mut().enumerate() {
+            let input = logistic(sum(0, unit, Some((8, *cell))));
+            let forget = logistic(sum(1, unit, Some((9, *cell))));
+            *cell = forget * *cell + input * sum(2, unit, None).tanh();
+            let output = logistic(sum(3, unit, Some((10, *cell))));
+            weighed.push(output * cell.tanh());
         }
         let row = in_steps(&weighed);
         let bias = reals(OUTPUTS, seed + 16);
@@ -231,9 +231,9 @@ fn gates_that_share_a_matrix_are_told_apart() {
         bias[row] + dot(&matrix[row * width..(row + 1) * width], &joined)
     };
     let mut want = [Vec::new(), Vec::new()];
-    for unit in 0..UNITS {
+    for (unit, kept) in given[2].iter().enumerate() {
         let fresh = logistic(sum(0, unit)) * sum(1, unit).tanh();
-        let next = fresh + logistic(sum(2, unit)) * given[2][unit];
+        let next = fresh + logistic(sum(2, unit)) * kept;
         want[0].push(logistic(sum(3, unit)) * next.tanh());
         want[1].push(next);
     }

@@ -151,13 +151,13 @@ impl<'a> Io<'a> {
     pub fn scratch_slice<T: Element>(&mut self) -> &mut [T] {
         let view = self.scratch();
         let len = view.len() / size_of::<T>();
-        if len == 0 {
-            // No memory at all, hence at no aligned address.
-            return &mut [];
-        }
-        // SAFETY: our share of scratch lies in the arena: ours alone, aligned to 64, disjoint from
-        // all that is live during this step, and borrowed exclusively through `self`.
-        unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr().cast::<T>(), len) }
+        // No memory at all lies at no aligned address, yet is cut into other elements as any is.
+        let no_memory = std::ptr::without_provenance_mut::<T>(ALIGN);
+        let start = if len == 0 { no_memory } else { view.as_mut_ptr().cast::<T>() };
+        // SAFETY: no element at an aligned address, or our share of scratch in the arena: ours
+        // alone, aligned to 64, disjoint from all that is live during this step, and borrowed
+        // exclusively through `self`.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 }
 

@@ -402,9 +402,9 @@ impl Draft<'_> {
     pub(super) fn option(&mut self, kind: OptionType, count: usize) {
         let (kind, bytes) = match kind {
             OptionType::Int => {
-                let value = match self.rng.once_in(if count > 6 { 6 * count } else { 6 }) {
+                let value = match self.rng.once_in(if count > 5 { 6 * count } else { 6 }) {
                     true => self.rng.one_of(&[i32::MAX, i32::MIN, -1, -2, 65_536, 1 << 30, 255]),
-                    false if count > 6 => self.rng.one_of(&[0, 1, 1, 1, 1, 1, 1, 2]),
+                    false if count > 5 => self.rng.one_of(&[0, 1, 1, 1, 1, 1, 1, 2]),
                     false => self.rng.one_of(&[0, 1, 1, 1, 2]),
                 };
                 (OperandType::Int32, value.to_le_bytes().to_vec())
