@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets, for cargo-fuzz and for property tests alike; feature `testing`.
+//! Bodies of fuzz targets, for libFuzzer and for property tests alike; feature `testing`.
 //!
 //! What is asked of every one: no panic, no endless loop, no undefined behaviour, and an answer.
 

@@ -4,10 +4,13 @@
 //! notes of the peer go to a bounded pool. When the peer is gone, every call that waits and every
 //! later one fails at once.
 
+mod place;
+mod writer;
+
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nnburst_hal::process::{self, Origin};
@@ -18,6 +21,8 @@ use serde::de::DeserializeOwned;
 use crate::pool::Pool;
 use crate::socket::{ReceivedFrame, Sent, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
+use place::{Outcome, Place, Waiter};
+use writer::Writer;
 
 /// The receiver of a peer's requests and of its disconnection. Runs on the connection's pool.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -87,14 +92,6 @@ struct Waiting {
     calls: HashMap<u64, Waiter>,
 }
 
-/// For whom an answer is.
-#[derive(Debug)]
-enum Waiter {
-    Call(Arc<Place>),
-    /// The call was given up; what its answer made is to be released.
-    Nobody(Late),
-}
-
 /// The handler of an answer that comes after its call was given up.
 pub(crate) type Late = fn(&Connection, &ReceivedFrame);
 
@@ -107,48 +104,6 @@ pub(crate) struct Limit {
     pub(crate) within: Option<Duration>,
     /// The handler of an answer that comes later, if any.
     pub(crate) late: Option<Late>,
-}
-
-/// The place in which a call waits for its answer.
-#[derive(Debug, Default)]
-struct Place {
-    outcome: Mutex<Outcome>,
-    told: Condvar,
-}
-
-#[derive(Debug, Default)]
-enum Outcome {
-    #[default]
-    Open,
-    Answered(ReceivedFrame),
-    /// The connection ended.
-    Lost,
-}
-
-impl Place {
-    fn tell(&self, outcome: Outcome) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
-        self.told.notify_one();
-    }
-
-    /// Waits for the end of the call; [`Outcome::Open`] at the deadline.
-    fn wait(&self, deadline: Option<TimePoint>) -> Outcome {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match std::mem::take(&mut *outcome) {
-                Outcome::Open => {}
-                ended => return ended,
-            }
-            outcome = match deadline {
-                None => self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) if deadline.has_passed() => return Outcome::Open,
-                Some(deadline) => {
-                    let waited = self.told.wait_timeout(outcome, deadline.remaining());
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-    }
 }
 
 impl Connection {
@@ -539,38 +494,6 @@ impl Connection {
                 gone
             }
         }
-    }
-}
-
-/// Whose turn it is to write: a lock that may pass to another thread, and for which one need not
-/// wait for ever.
-#[derive(Debug, Default)]
-struct Writer {
-    is_busy: Mutex<bool>,
-    free: Condvar,
-}
-
-impl Writer {
-    /// Waits until nobody writes; `false` where that is not before the deadline.
-    fn take(&self, deadline: Option<TimePoint>) -> bool {
-        let mut is_busy = self.is_busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while *is_busy {
-            is_busy = match deadline {
-                None => self.free.wait(is_busy).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) if deadline.has_passed() => return false,
-                Some(deadline) => {
-                    let waited = self.free.wait_timeout(is_busy, deadline.remaining());
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        *is_busy = true;
-        true
-    }
-
-    fn give_back(&self) {
-        *self.is_busy.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.free.notify_one();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of a fuzz target, for cargo-fuzz and property tests alike; feature `testing`.
+//! The body of a fuzz target, for libFuzzer and property tests alike; feature `testing`.
 
 use std::os::fd::OwnedFd;
 

@@ -77,7 +77,7 @@
 //! | object: acquire | `one_thread_at_a_time_works_with_an_object` |
 //! | the next generation of a place | `a_place_that_is_used_again_is_never_the_object_before` |
 //!
-//! In `driver/src/processor/turns.rs`, who of all users' executions is at work, the words are
+//! In `driver/src/processor/turns/mod.rs`, who of all users' executions is at work, the words are
 //! `SeqCst` and what can be weakened is their use:
 //!
 //! - one begins only while a core is free: `one_that_waits_goes_on_when_the_core_is_free`.

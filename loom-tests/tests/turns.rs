@@ -4,7 +4,7 @@
 
 #[path = "../../driver/src/processor/sync.rs"]
 mod sync;
-#[path = "../../driver/src/processor/turns.rs"]
+#[path = "../../driver/src/processor/turns/mod.rs"]
 #[allow(dead_code, reason = "the driver uses more of it than the models")]
 mod turns;
 

@@ -39,7 +39,7 @@ pub use boundary::guarded;
 pub use device::{DeviceChoice, Home};
 pub use log::{Level, Log, Sink, Stderr, Verbosity};
 pub use nnburst::hal::process::{Origin, spawn as spawn_thread};
-pub use options::{CallMode, DoorOptions, Grammar, KEYS, Key, OnError, OptionError};
+pub use options::{CallMode, DoorOptions, EVERY_KEY, Grammar, KEYS, Key, OnError, OptionError};
 pub use program::{ProgramError, bundled_program, driver_program, own_file};
 pub use supervised::{Death, MakeError, Recovery, Supervised};
 

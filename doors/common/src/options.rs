@@ -135,6 +135,19 @@ pub enum OptionError {
     },
 }
 
+/// The names of all of [`KEYS`], for a door in which each means something.
+pub const EVERY_KEY: &[&str] = &every_key();
+
+const fn every_key() -> [&'static str; KEYS.len()] {
+    let mut names = [""; KEYS.len()];
+    let mut at = 0;
+    while at < KEYS.len() {
+        names[at] = KEYS[at].name;
+        at += 1;
+    }
+    names
+}
+
 /// The options of one door.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
@@ -304,22 +317,7 @@ mod tests {
     use super::*;
 
     const OWN: Key = Key { name: "labels", values: "a file", default: "", meaning: "names" };
-    const ALL: Grammar = Grammar {
-        shared: &[
-            "device",
-            "wait",
-            "mode",
-            "threads",
-            "realtime",
-            "cpus",
-            "driver-cpus",
-            "cache-dir",
-            "relaxed",
-            "on-error",
-            "log",
-        ],
-        own: &[OWN],
-    };
+    const ALL: Grammar = Grammar { shared: EVERY_KEY, own: &[OWN] };
 
     #[test]
     fn every_option_is_followed() {

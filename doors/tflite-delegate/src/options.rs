@@ -3,22 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nnburst_doors_common::{DoorOptions, Grammar, Key, OptionError};
+use nnburst_doors_common::{DoorOptions, EVERY_KEY, Grammar, Key, OptionError};
 
 const GRAMMAR: Grammar = Grammar {
-    shared: &[
-        "device",
-        "wait",
-        "mode",
-        "threads",
-        "realtime",
-        "cpus",
-        "driver-cpus",
-        "cache-dir",
-        "relaxed",
-        "on-error",
-        "log",
-    ],
+    shared: EVERY_KEY,
     own: &[
         Key {
             name: "min-nodes",

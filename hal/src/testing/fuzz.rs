@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets: plain functions of bytes, for cargo-fuzz and for property tests alike.
+//! Bodies of fuzz targets: plain functions of bytes, for libFuzzer and for property tests alike.
 //!
 //! The bytes steer the making of a model or request, so that most bytes make a structure that gets
 //! past the first rules. What is asked: no panic, no endless loop, and what must hold of a valid

@@ -28,7 +28,8 @@ const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
 const POOL: &str = "executor/src/session/handoff.rs";
 const HANDLES: &str = "ndk/src/handle/table.rs";
-const TURNS: &str = "driver/src/processor/turns.rs";
+const PROCESSOR: &str = "driver/src/processor/turns/mod.rs";
+const RUNNING: &str = "driver/src/processor/turns/running.rs";
 
 #[rustfmt::skip] // one weakening, five lines
 const MUTANTS: &[Mutant] = &[
@@ -264,19 +265,19 @@ const MUTANTS: &[Mutant] = &[
         caught_by: "a_place_that_is_used_again_is_never_the_object_before",
     },
     Mutant {
-        what: "turns, one more than there are cores", file: TURNS,
+        what: "turns, one more than there are cores", file: RUNNING,
         from: "(word + left < processor.cores).then_some(word + 1)",
         to: "(word + left <= processor.cores).then_some(word + 1)",
         caught_by: "one_that_waits_goes_on_when_the_core_is_free",
     },
     Mutant {
-        what: "turns, an end past those who are held up", file: TURNS,
+        what: "turns, an end past those who are held up", file: RUNNING,
         from: "(word < ONE_ABOVE).then_some(word - u64::from(is_at_work))",
         to: "Some(word - u64::from(is_at_work))",
         caught_by: "one_that_waits_goes_on_when_the_core_is_free",
     },
     Mutant {
-        what: "turns, an end that the lock's holder misses", file: TURNS,
+        what: "turns, an end that the lock's holder misses", file: PROCESSOR,
         from: "if !self.has_room.load(Ordering::Relaxed) {",
         to: "if true {",
         caught_by: "one_that_waits_goes_on_when_the_core_is_free",
