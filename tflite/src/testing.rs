@@ -14,8 +14,10 @@
 //! # Ok::<(), nnburst_tflite::ImportError>(())
 //! ```
 
+mod flex;
 mod writer;
 
+pub use flex::flex_map;
 pub use writer::{Fields, Value, write};
 
 use crate::contents::Contents;
@@ -147,6 +149,19 @@ impl TfliteFile {
             operator.extend([(3, Value::U8(options)), (4, Value::Table(fields))]);
         }
         self.operators.push(operator);
+    }
+
+    /// Adds an operator with options of a number in the second union.
+    pub fn operator_with_second(
+        &mut self,
+        name: &str,
+        inputs: &[i32],
+        outputs: &[i32],
+        options: u8,
+        fields: Fields,
+    ) {
+        self.operator(name, inputs, outputs);
+        self.operator_fields(vec![(11, Value::U8(options)), (12, Value::Table(fields))]);
     }
 
     /// Adds a custom operator with options in a format of its own.

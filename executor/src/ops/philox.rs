@@ -48,7 +48,7 @@ impl Philox {
     /// The next word.
     fn word(&mut self) -> u32 {
         if self.used == 4 {
-            self.words = self.block();
+            self.words = block(self.key, self.counter);
             self.used = 0;
             let block = u64::from(self.counter[1]) << 32 | u64::from(self.counter[0]);
             [self.counter[0], self.counter[1]] = halves(block.wrapping_add(1));
@@ -56,23 +56,24 @@ impl Philox {
         self.used += 1;
         self.words[self.used - 1]
     }
+}
 
-    fn block(&self) -> [u32; 4] {
-        let ([mut k0, mut k1], mut c) = (self.key, self.counter);
-        for _ in 0..10 {
-            let [p_low, p_high] = halves(u64::from(c[0]) * 0xD251_1F53);
-            let [q_low, q_high] = halves(u64::from(c[2]) * 0xCD9E_8D57);
-            c = [q_high ^ c[1] ^ k0, q_low, p_high ^ c[3] ^ k1, p_low];
-            k0 = k0.wrapping_add(0x9E37_79B9);
-            k1 = k1.wrapping_add(0xBB67_AE85);
-        }
-        c
+/// A counter, encrypted with a key.
+pub(super) fn block(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
+    let ([mut k0, mut k1], mut c) = (key, counter);
+    for _ in 0..10 {
+        let [p_low, p_high] = halves(u64::from(c[0]) * 0xD251_1F53);
+        let [q_low, q_high] = halves(u64::from(c[2]) * 0xCD9E_8D57);
+        c = [q_high ^ c[1] ^ k0, q_low, p_high ^ c[3] ^ k1, p_low];
+        k0 = k0.wrapping_add(0x9E37_79B9);
+        k1 = k1.wrapping_add(0xBB67_AE85);
     }
+    c
 }
 
 /// Low half first.
 #[expect(clippy::cast_possible_truncation, reason = "takes the two halves apart")]
-fn halves(x: u64) -> [u32; 2] {
+pub(super) fn halves(x: u64) -> [u32; 2] {
     [x as u32, (x >> 32) as u32]
 }
 
@@ -83,8 +84,8 @@ mod tests {
     #[test]
     fn philox_gives_the_published_block() {
         // Known answer of the paper's reference for an all-zero key and counter.
-        let philox = Philox { key: [0; 2], counter: [0; 4], words: [0; 4], used: 4 };
-        assert_eq!(philox.block(), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        let published = [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
+        assert_eq!(block([0; 2], [0; 4]), published);
     }
 
     #[test]

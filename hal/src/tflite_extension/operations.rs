@@ -44,6 +44,7 @@ operations! {
     26 SPACE_TO_DEPTH [block_size Int];
     27 SVDF [rank Int, activation Int, asymmetric_quantize_inputs Bool];
     28 TANH [];
+    33 EMBEDDING_LOOKUP_SPARSE [combiner Int];
     34 PAD [];
     35 UNIDIRECTIONAL_SEQUENCE_RNN [time_major Bool, activation Int, asymmetric_quantize_inputs Bool];
     36 GATHER [axis Int, batch_dims Int];
@@ -87,6 +88,7 @@ operations! {
     77 SHAPE [];
     78 POW [];
     79 ARG_MIN [];
+    80 FAKE_QUANT [min Float, max Float, num_bits Int, narrow_range Bool];
     81 REDUCE_PROD [keep_dims Bool];
     82 REDUCE_MAX [keep_dims Bool];
     83 PACK [axis Int];
@@ -155,7 +157,20 @@ operations! {
     159 BITCAST [];
     160 BITWISE_XOR [];
     161 RIGHT_SHIFT [];
+    163 STABLEHLO_ADD [];
+    165 STABLEHLO_MULTIPLY [];
+    166 STABLEHLO_MAXIMUM [];
+    181 STABLEHLO_MINIMUM [];
+    190 STABLEHLO_SCATTER [index_vector_dim Int, combination Int];
+    195 STABLEHLO_PAD [];
+    198 STABLEHLO_REDUCE_WINDOW [combination Int];
+    201 STABLEHLO_GATHER [index_vector_dim Int];
+    203 DILATE [];
+    204 STABLEHLO_RNG_BIT_GENERATOR [algorithm Int];
+    205 REDUCE_WINDOW [reduce_function Int];
     1024 CONVOLUTION_2D_TRANSPOSE_BIAS [padding Int, stride_w Int, stride_h Int];
     1025 MAX_POOLING_WITH_ARGMAX_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     1026 MAX_UNPOOLING_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
+    1027 AUDIO_SPECTROGRAM [window_size Int, stride Int, magnitude_squared Bool];
+    1028 MFCC [upper_frequency_limit Float, lower_frequency_limit Float, filterbank_channel_count Int, dct_coefficient_count Int];
 }

@@ -101,6 +101,9 @@ enum {
     NNBURST_TFLITE_SVDF = 27,
     /* Tensors: x: T. Results: T. */
     NNBURST_TFLITE_TANH = 28,
+    /* Tensors: ids: I32 [n], places: I32 [n, depth], shape of what the places are in: I [depth], weights: F32 [n],
+     * table: F32 [rows, ..]. Results: F32. Options: combiner: INT32. */
+    NNBURST_TFLITE_EMBEDDING_LOOKUP_SPARSE = 33,
     /* Tensors: x: T, in front and behind of each dimension: I [rank, 2]. Results: T. */
     NNBURST_TFLITE_PAD = 34,
     /* Tensors: x: F32 [n, steps, depth] or [steps, n, depth], weights: Q8 signed [units, depth], recurrent weights:
@@ -197,6 +200,8 @@ enum {
     NNBURST_TFLITE_POW = 78,
     /* Tensors: x: T, axis: I. Results: I32 or I64. */
     NNBURST_TFLITE_ARG_MIN = 79,
+    /* Tensors: x: F32. Results: F32. Options: min: FLOAT32, max: FLOAT32, num_bits: INT32, narrow_range: BOOL. */
+    NNBURST_TFLITE_FAKE_QUANT = 80,
     /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
     NNBURST_TFLITE_REDUCE_PROD = 81,
     /* Tensors: x: T, axes: I. Results: T. Options: keep_dims: BOOL. */
@@ -343,7 +348,36 @@ enum {
     NNBURST_TFLITE_BITWISE_XOR = 160,
     /* Tensors: a: T, b: T, which broadcast. Results: T. */
     NNBURST_TFLITE_RIGHT_SHIFT = 161,
-    /* Custom operators of MediaPipe and of TFLite's perception kernels. */
+    /* Tensors: a: T, b: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_ADD = 163,
+    /* Tensors: a: T, b: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_MULTIPLY = 165,
+    /* Tensors: a: T, b: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_MAXIMUM = 166,
+    /* Tensors: a: T, b: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_MINIMUM = 181,
+    /* Tensors: x: T, positions: I, updates: T, update_window_dims: I, inserted_window_dims: I,
+     * scatter_dims_to_operand_dims: I; lists without entries may be left out. Results: T. Options:
+     * index_vector_dim: INT32, combination: INT32. */
+    NNBURST_TFLITE_STABLEHLO_SCATTER = 190,
+    /* Tensors: x: T, filler: T, edge_padding_low: I [rank], edge_padding_high: I [rank], interior_padding: I
+     * [rank]. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_PAD = 195,
+    /* Tensors: x: T, first: T, window_dimensions: I [rank], window_strides: I [rank], base_dilations: I [rank],
+     * window_dilations: I [rank], padding: I [rank, 2]. Results: T. Options: combination: INT32. */
+    NNBURST_TFLITE_STABLEHLO_REDUCE_WINDOW = 198,
+    /* Tensors: x: T, positions: I, offset_dims: I, collapsed_slice_dims: I, start_index_map: I, slice_sizes: I
+     * [rank]; lists without entries may be left out. Results: T. Options: index_vector_dim: INT32. */
+    NNBURST_TFLITE_STABLEHLO_GATHER = 201,
+    /* Tensors: x: T, steps: I [rank], filler: T. Results: T. */
+    NNBURST_TFLITE_DILATE = 203,
+    /* Tensors: state: TENSOR_UINT64 [2] or [3]. Results: next state: TENSOR_UINT64, bits of the shape that is
+     * declared: I32, I64, U32 or TENSOR_UINT64. Options: algorithm: INT32. */
+    NNBURST_TFLITE_STABLEHLO_RNG_BIT_GENERATOR = 204,
+    /* Tensors: x: T, first: T, window_dimensions: I [rank], window_strides: I [rank], window_dilations: I [rank].
+     * Results: T. Options: reduce_function: INT32. */
+    NNBURST_TFLITE_REDUCE_WINDOW = 205,
+    /* Custom operators of MediaPipe, of TFLite's perception kernels, and of networks of speech. */
 
     /* Tensors: image: F32 [n, h, w, c], filter: F32 [o, fh, fw, c], bias: F32 [o]. Results: F32. Options: padding:
      * INT32, stride_w: INT32, stride_h: INT32. */
@@ -355,6 +389,13 @@ enum {
     /* Tensors: values: F32 [n, h, w, c], places: F32 (taps) or I32 (elements). Results: F32. Options: padding:
      * INT32, stride_w: INT32, stride_h: INT32, filter_width: INT32, filter_height: INT32, activation: INT32. */
     NNBURST_TFLITE_MAX_UNPOOLING_2D = 1026,
+    /* Tensors: samples: F32 [time, channels]. Results: F32 [channels, windows, frequencies]. Options: window_size:
+     * INT32, stride: INT32, magnitude_squared: BOOL. */
+    NNBURST_TFLITE_AUDIO_SPECTROGRAM = 1027,
+    /* Tensors: squared spectrogram: F32 [channels, windows, frequencies], samples a second: I32 [1]. Results: F32
+     * [channels, windows, coefficients]. Options: upper_frequency_limit: FLOAT32, lower_frequency_limit: FLOAT32,
+     * filterbank_channel_count: INT32, dct_coefficient_count: INT32. */
+    NNBURST_TFLITE_MFCC = 1028,
 };
 
 #endif

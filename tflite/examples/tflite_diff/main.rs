@@ -3,7 +3,7 @@
 //! tflite-diff`.
 //!
 //! ```text
-//!   cargo run --release -p nnburst-tflite --example tflite_diff -- DIR CASES SEED
+//!   cargo run --release -p nnburst-tflite --example tflite_diff -- DIR CASES SEED [OPERATOR ..]
 //! ```
 //!
 //! `DIR` then holds `N.tflite`, `N.inI` and `N.outI` for each case, and `manifest.json` with what
@@ -23,19 +23,24 @@ use nnburst_executor::{
 };
 use nnburst_hal::{View, ViewMut, tflite_extension};
 use nnburst_tflite::{ImportOptions, Imported, Route};
-use recipes::RECIPES;
+use recipes::{RECIPES, Recipe};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, cases, seed] = args.as_slice() else {
-        return Err("usage: tflite_diff DIR CASES SEED".into());
+    let [folder, cases, seed, only @ ..] = args.as_slice() else {
+        return Err("usage: tflite_diff DIR CASES SEED [OPERATOR ..]".into());
     };
+    let wanted = |it: &&Recipe| only.is_empty() || only.iter().any(|name| name == it.name);
+    let recipes: Vec<&Recipe> = RECIPES.iter().filter(wanted).collect();
+    if recipes.is_empty() {
+        return Err(format!("there are no recipes for {only:?}").into());
+    }
     let (folder, cases, seed): (_, u64, u64) = (Path::new(folder), cases.parse()?, seed.parse()?);
     fs::create_dir_all(folder)?;
     let mut entries = Vec::new();
     for case in 0..cases {
-        let recipe = &RECIPES[usize::try_from(case)? % RECIPES.len()];
+        let recipe = recipes[usize::try_from(case)? % recipes.len()];
         let mut net = Net::new(seed.wrapping_mul(1_000_003).wrapping_add(case));
         (recipe.make)(&mut net, recipe.name);
         let file = net.build();

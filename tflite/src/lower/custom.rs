@@ -3,16 +3,20 @@
 //! MediaPipe's files hold the interpreter's structs of options as they are in memory, others a
 //! FlexBuffer.
 
+use nnburst_hal::tflite_extension::{ExtensionOperation, OperationOption, OptionType};
+
 use super::{Lower, Lowered};
 use crate::schema::FlexMap;
 
 /// The names in files, and the operations' numbers.
-const NAMES: [(&str, u16); 5] = [
+const NAMES: [(&str, u16); 7] = [
     ("Convolution2DTransposeBias", 1024),
     ("MaxPoolingWithArgmax2D", 1025),
     ("MaxPoolWithArgmax", 1025),
     ("MaxPoolWithArgmax2D", 1025),
     ("MaxUnpooling2D", 1026),
+    ("AudioSpectrogram", 1027),
+    ("Mfcc", 1028),
 ];
 
 /// The operation of a custom operator.
@@ -21,8 +25,33 @@ pub(super) fn number(name: &str) -> Option<u16> {
 }
 
 impl Lower<'_, '_> {
-    /// The options: padding and strides, then, where there are six, the filter and the activation.
-    pub(super) fn custom_options(&mut self, count: usize) -> Lowered<Vec<u32>> {
+    /// The options as operands.
+    pub(super) fn custom_options(&mut self, about: &ExtensionOperation) -> Lowered<Vec<u32>> {
+        match about.number {
+            1024..=1026 => self.image_options(about.options.len()),
+            _ => self.whole_options(about.options),
+        }
+    }
+
+    /// Numbers of a FlexBuffer by the options' own names: 0 where there is none, and whole, as the
+    /// interpreter takes them.
+    fn whole_options(&mut self, options: &[OperationOption]) -> Lowered<Vec<u32>> {
+        let map = FlexMap::root(self.op.custom).ok_or("its options are no map")?;
+        let operand = |option: &OperationOption| {
+            #[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+            let value = map.number(option.name).unwrap_or(0.0) as i32;
+            match option.kind {
+                OptionType::Int => self.builder().int(value),
+                #[expect(clippy::cast_precision_loss, reason = "as the interpreter does")]
+                OptionType::Float => self.builder().float(value as f32),
+                OptionType::Bool => self.builder().boolean(value != 0),
+            }
+        };
+        Ok(options.iter().map(operand).collect())
+    }
+
+    /// Padding and strides, then, where there are six, the filter and the activation.
+    fn image_options(&mut self, count: usize) -> Lowered<Vec<u32>> {
         let options = match FlexMap::root(self.op.custom) {
             Some(map) => named(&map, count > 3)?,
             None => packed(self.op.custom, count)?,

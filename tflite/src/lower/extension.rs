@@ -9,7 +9,7 @@ use nnburst_hal::{ExtensionCode, Operand, OperandLifeTime, OperandType, Operatio
 use self::Slot::{Bool, Byte, Float, Int, Low};
 use super::import::shape_of_constant;
 use super::recurrent::lstm;
-use super::{Import, Lower, Lowered, custom};
+use super::{Import, Lower, Lowered, custom, stablehlo};
 use crate::flatbuffer::Field;
 use crate::operand::operand_of;
 use crate::schema::options::{self, OptionsKind};
@@ -63,6 +63,7 @@ const SLOTS: &[OptionSlots] = &[
     (25, 9, &[(0, Float)]),
     (26, 19, &[(0, Int(0))]),
     (27, 6, &[(0, Int(0)), (1, Byte), (2, Bool(false))]),
+    (33, 20, &[(0, Byte)]),
     (35, 31, &[(0, Bool(false)), (1, Byte), (2, Bool(false))]),
     (36, 23, &[(0, Int(0)), (1, Int(0))]),
     (40, 27, &[(0, Bool(false))]),
@@ -72,6 +73,7 @@ const SLOTS: &[OptionSlots] = &[
     (45, 32, &[(0, Int(0)), (1, Int(0)), (2, Int(0)), (3, Int(0)), (4, Int(0)), (5, Bool(false))]),
     (67, 49, &[(0, Byte), (1, Int(0)), (2, Int(0)), (3, Byte)]),
     (74, 27, &[(0, Bool(false))]),
+    (80, 58, &[(0, Float), (1, Float), (2, Int(0)), (3, Bool(false))]),
     (81, 27, &[(0, Bool(false))]),
     (82, 27, &[(0, Bool(false))]),
     (83, 59, &[(1, Int(0))]),
@@ -205,6 +207,7 @@ impl Lower<'_, '_> {
             inputs.truncate(1);
             inputs.push(more);
         }
+        inputs.extend(self.lists(builtin)?);
         self.check_kinds(&inputs)?;
         inputs.extend(self.option_operands(about)?);
         inputs.push(self.builder().int(scalars));
@@ -272,7 +275,11 @@ impl Lower<'_, '_> {
         about: &tflite_extension::ExtensionOperation,
     ) -> Lowered<Vec<u32>> {
         if about.number >= tflite_extension::FIRST_CUSTOM {
-            return self.custom_options(about.options.len());
+            return self.custom_options(about);
+        }
+        let builtin = Builtin::from_code(i32::from(about.number));
+        if stablehlo::has_own_options(builtin) {
+            return self.own_options(builtin);
         }
         let Ok(at) = SLOTS.binary_search_by_key(&about.number, |&(number, ..)| number) else {
             return Ok(Vec::new());
@@ -280,7 +287,7 @@ impl Lower<'_, '_> {
         let (_, union, slots) = SLOTS[at];
         let fields = self.options(OptionsKind::new(union, OPTION))?;
         let mut operands = Vec::new();
-        for &(slot, kind) in slots {
+        for (&(slot, kind), option) in slots.iter().zip(about.options) {
             let field = Field::new(slot, OPTION);
             operands.push(match kind {
                 Int(default) => {
@@ -288,7 +295,8 @@ impl Lower<'_, '_> {
                     self.builder().int(value)
                 }
                 Byte => {
-                    let value = fields.byte(field)?;
+                    let code = fields.byte(field)?;
+                    let value = if option.name == "activation" { self.fused(code) } else { code };
                     self.builder().int(i32::from(value))
                 }
                 Float => {
@@ -354,6 +362,7 @@ impl Lower<'_, '_> {
             | Builtin::ResizeBilinear
             | Builtin::ResizeNearestNeighbor
             | Builtin::TopkV2
+            | Builtin::Dilate
             | Builtin::OneHot
             | Builtin::SparseToDense
             | Builtin::SegmentSum => 1..2,
@@ -361,7 +370,8 @@ impl Lower<'_, '_> {
             | Builtin::UnsortedSegmentProd
             | Builtin::UnsortedSegmentMax
             | Builtin::UnsortedSegmentMin => 2..3,
-            Builtin::ScatterNd => 2..3,
+            Builtin::ScatterNd | Builtin::EmbeddingLookupSparse => 2..3,
+            Builtin::ReduceWindow => 2..5,
             Builtin::TransposeConv
             | Builtin::Conv3dTranspose
             | Builtin::RandomUniform
@@ -421,7 +431,9 @@ mod tests {
     #[test]
     fn slots_are_those_of_the_operations() {
         assert!(SLOTS.is_sorted_by(|a, b| a.0 < b.0));
-        for about in builtins() {
+        let is_own =
+            |number: u16| stablehlo::has_own_options(Builtin::from_code(i32::from(number)));
+        for about in builtins().filter(|about| !is_own(about.number)) {
             let slots = SLOTS.iter().find(|(number, ..)| *number == about.number);
             let slots = slots.map_or(&[][..], |(.., slots)| slots);
             let kinds = slots.iter().map(|(_, slot)| match slot {

@@ -26,6 +26,7 @@ mod reduction;
 mod route;
 mod shape;
 mod slicing;
+mod stablehlo;
 mod table;
 mod values;
 
@@ -39,7 +40,7 @@ use crate::flatbuffer::FormatError;
 use crate::graph::Builder;
 use crate::operand::operand_of;
 use crate::schema::options::{Fields, OptionsKind};
-use crate::schema::{Graph, Operator, Tensor};
+use crate::schema::{Builtin, Graph, Operator, Tensor};
 
 /// Why an operator did not become operations.
 #[derive(Debug)]
@@ -233,10 +234,34 @@ impl<'a> Lower<'_, 'a> {
         self.builder().op(kind, inputs, outputs);
     }
 
+    /// The code of the activation that the interpreter fuses: TANH and SIGN_BIT change nothing there
+    /// but in layers with weights of their own for each output.
+    fn fused(&self, code: i8) -> i8 {
+        match self.import.file.codes[self.op.code].builtin {
+            Builtin::Add
+            | Builtin::Sub
+            | Builtin::Mul
+            | Builtin::Div
+            | Builtin::AveragePool2d
+            | Builtin::MaxPool2d
+            | Builtin::L2Pool2d
+            | Builtin::Conv2d
+            | Builtin::DepthwiseConv2d
+            | Builtin::TransposeConv
+            | Builtin::Conv3d
+            | Builtin::Conv3dTranspose
+                if matches!(code, 4 | 5) =>
+            {
+                0
+            }
+            _ => code,
+        }
+    }
+
     /// The code of a fused activation as a constant operand.
     fn activation(&mut self, code: i8) -> Lowered<u32> {
-        match code {
-            0..=3 => Ok(self.builder().int(i32::from(code))),
+        match self.fused(code) {
+            code @ 0..=3 => Ok(self.builder().int(i32::from(code))),
             4 => Err("NNAPI can't fuse TANH".into()),
             5 => Err("NNAPI can't fuse SIGN_BIT".into()),
             code => Err(format!("there is no activation {code}").into()),

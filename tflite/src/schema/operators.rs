@@ -198,5 +198,20 @@ builtins! {
     Bitcast = 159, "BITCAST";
     BitwiseXor = 160, "BITWISE_XOR";
     RightShift = 161, "RIGHT_SHIFT";
+    StablehloAdd = 163, "STABLEHLO_ADD";
+    StablehloMultiply = 165, "STABLEHLO_MULTIPLY";
+    StablehloMaximum = 166, "STABLEHLO_MAXIMUM";
+    StablehloAnd = 176, "STABLEHLO_AND";
+    StablehloMinimum = 181, "STABLEHLO_MINIMUM";
+    StablehloOr = 183, "STABLEHLO_OR";
+    StablehloScatter = 190, "STABLEHLO_SCATTER";
+    StablehloPad = 195, "STABLEHLO_PAD";
+    StablehloReduceWindow = 198, "STABLEHLO_REDUCE_WINDOW";
+    StablehloGather = 201, "STABLEHLO_GATHER";
+    Dilate = 203, "DILATE";
+    StablehloRngBitGenerator = 204, "STABLEHLO_RNG_BIT_GENERATOR";
+    ReduceWindow = 205, "REDUCE_WINDOW";
     StablehloComposite = 206, "STABLEHLO_COMPOSITE";
+    StablehloShiftLeft = 207, "STABLEHLO_SHIFT_LEFT";
+    StablehloCase = 209, "STABLEHLO_CASE";
 }

@@ -88,6 +88,10 @@ impl Fields<'_> {
         self.0.map_or_else(|| Ok(Vec::new()), |table| table.scalars(field))
     }
 
+    pub(crate) fn longs(&self, field: Field) -> Result<Vec<i64>, FormatError> {
+        self.0.map_or_else(|| Ok(Vec::new()), |table| table.scalars(field))
+    }
+
     pub(crate) fn ints(&self, field: Field) -> Result<Vec<i32>, FormatError> {
         self.0.map_or_else(|| Ok(Vec::new()), |table| table.scalars(field))
     }

@@ -1,13 +1,14 @@
 //! `cargo xtask tflite-diff`: files of one operator each, run here and by the interpreter.
 //!
 //! ```text
-//!   cargo xtask tflite-diff --venv DIR [--cases N] [--seed N] [--folder DIR]
+//!   cargo xtask tflite-diff --venv DIR [--cases N] [--seed N] [--folder DIR] [--only OPERATOR]..
 //! ```
 //!
 //! `DIR` is a virtual environment with ai-edge-litert of PyPI. The files are written by the example
 //! `tflite_diff` of `nnburst-tflite`, which runs them here; `compare.py` beside this file runs the
 //! interpreter's reference kernels over them and prints a line per operator and type.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +18,7 @@ use crate::cargo::{Cargo, Outcome};
 pub(crate) fn run(args: &[String]) -> Outcome {
     let (mut venv, mut cases, mut seed) = (None, "20000".to_owned(), "1".to_owned());
     let mut folder = PathBuf::from("target/tflite-diff");
+    let mut only = Vec::new();
     let mut rest = args.iter();
     while let Some(option) = rest.next() {
         let value = rest.next().ok_or_else(|| format!("`{option}` lacks its value"))?;
@@ -25,12 +27,14 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             "--cases" => cases.clone_from(value),
             "--seed" => seed.clone_from(value),
             "--folder" => folder = value.into(),
+            "--only" => only.push(OsStr::new(value)),
             other => return Err(format!("there is no option `{other}`")),
         }
     }
     let venv = venv.ok_or("--venv DIR is missing: where ai-edge-litert is installed")?;
     let example = ["run", "--release", "--package", "nnburst-tflite", "--example", "tflite_diff"];
-    let arguments = [folder.as_os_str(), cases.as_ref(), seed.as_ref()];
+    let mut arguments = vec![folder.as_os_str(), cases.as_ref(), seed.as_ref()];
+    arguments.extend(only);
     Cargo::new("cases").args(example).args(["--"]).args(arguments).run()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/compare.py");
     let status = Command::new(venv.join("bin/python")).arg(script).arg(&folder).status();

@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, cut, low, narrow, real_at, round_i32};
+use super::math::{Stored, cut, f32_of, low, narrow, real_at, round_i32};
 use crate::lowering::Lowered;
 
 /// FLOAT32 to stored values, or stored values to others by a multiplier.
@@ -174,6 +174,39 @@ pub(super) fn part(call: &mut OperatorCall<'_, '_>, f: fn(f32, f32) -> f32) -> L
             let [real, imaginary] = from.block(2 * at);
             to.set(at, f(real, imaginary));
         }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// FAKE_QUANT: what is left of floats that were stored in so many bits between two bounds, which
+/// move until one of the stored numbers stands for 0.
+pub(super) fn fake_quant(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let input = call.arg(0)?;
+    if input.kind != ElementKind::F32 {
+        return Err(refused(0, input.kind).into());
+    }
+    call.same(&input, 0)?;
+    let (least, most, bits) = (call.real(0)?, call.real(1)?, call.int(2)?);
+    let is_range = least <= 0.0 && most >= 0.0 && least < most && most - least < f32::INFINITY;
+    if !is_range || !(1..=30).contains(&bits) || call.flag(3)? {
+        return Err(OpError::rule(format!("{bits} bits from {least} to {most}")).into());
+    }
+    let steps = f32_of((1 << bits) - 1);
+    let scale = (most - least) / steps;
+    let zero_point = (0.0 - least / scale).round().clamp(0.0, steps);
+    let (least, most, inverse) =
+        ((0.0 - zero_point) * scale, (steps - zero_point) * scale, 1.0 / scale);
+    let extents = input.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    call.step(&shape, move |io| {
+        let values = io.input::<f32>(0).iter();
+        // A float that is none becomes the least, as there.
+        io.output::<f32>(0).fill(values.map(|x| {
+            let inside = if x > least { x } else { least };
+            let inside = if inside < most { inside } else { most };
+            ((inside - least) * inverse).round() * scale + least
+        }));
         Ok(())
     });
     Ok(())

@@ -8,10 +8,10 @@ use crate::lowering::Lowered;
 use crate::ops::support::plain;
 
 /// The most points of one transform.
-const MOST_POINTS: i64 = 1 << 24;
+pub(super) const MOST_POINTS: i64 = 1 << 24;
 
 /// A complex number: real and imaginary part.
-type Complex = [f64; 2];
+pub(super) type Complex = [f64; 2];
 
 /// Matrices `[.., height, width]`, cut or padded with zeros to the sizes in the second input, which
 /// are powers of two. Of each row of the result, `width / 2 + 1` numbers are given: the others
@@ -87,7 +87,7 @@ pub(super) fn rfft_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 /// The first half of a turn in so many steps, clockwise, from 1 on.
-fn turns(points: usize) -> Vec<Complex> {
+pub(super) fn turns(points: usize) -> Vec<Complex> {
     #[expect(clippy::cast_precision_loss, reason = "at most 2^24")]
     let turn = |at: usize| {
         let angle = -2.0 * std::f64::consts::PI * at as f64 / points as f64;
@@ -97,7 +97,7 @@ fn turns(points: usize) -> Vec<Complex> {
 }
 
 /// The transform of a power of two of points, in place; `turns` are those of as many or more.
-fn transform(line: &mut [Complex], turns: &[Complex]) -> Result<(), poll::Halted> {
+pub(super) fn transform(line: &mut [Complex], turns: &[Complex]) -> Result<(), poll::Halted> {
     let points = line.len();
     if points < 2 {
         return Ok(());

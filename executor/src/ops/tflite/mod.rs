@@ -8,8 +8,11 @@
 //! order. Source: the operators of the .tflite schema and the interpreter's reference kernels.
 
 mod arg;
+mod audio;
 mod binary;
+mod bits;
 mod blocks;
+mod combine;
 mod conv;
 mod convert;
 mod copy;
@@ -33,11 +36,13 @@ mod products;
 mod random;
 mod reduce;
 mod rnn;
+mod scatter;
 mod segments;
 mod shapes;
 mod svdf;
 mod unary;
 mod volume;
+mod windows;
 
 use nnburst_hal::tflite_extension::{self, ExtensionType, NAME};
 use nnburst_hal::{
@@ -47,6 +52,7 @@ use nnburst_kernels::tensor::OpError;
 
 use self::arg::{Activation, ElementKind, OperatorCall};
 use self::binary::{Arithmetic, Choice, Order};
+use self::combine::Combination;
 use self::random::Distribution;
 use self::segments::Combine;
 use crate::lowering::{ExtensionExecutor, Lowered, OpBuilder};
@@ -141,6 +147,7 @@ fn lowering(number: u16) -> Option<Lower> {
         26 => blocks::space_to_depth,
         27 => svdf::svdf,
         28 => unary::tanh,
+        33 => lookup::embedding_lookup_sparse,
         34 | 60 => moves::pad,
         35 => rnn::sequence,
         36 => index::gather,
@@ -183,6 +190,7 @@ fn lowering(number: u16) -> Option<Lower> {
         77 => shapes::shape,
         78 => |call| binary::choice(call, Choice::Pow),
         79 => |call| index::arg(call, true),
+        80 => convert::fake_quant,
         81 => reduce::product,
         82 => |call| reduce::extreme(call, false),
         83 => pieces::pack,
@@ -251,9 +259,22 @@ fn lowering(number: u16) -> Option<Lower> {
         159 => moves::bitcast,
         160 => |call| binary::choice(call, Choice::Xor),
         161 => |call| binary::choice(call, Choice::RightShift),
+        163 => |call| combine::elements(call, Combination::Add),
+        165 => |call| combine::elements(call, Combination::Multiply),
+        166 => |call| combine::elements(call, Combination::Maximum),
+        181 => |call| combine::elements(call, Combination::Minimum),
+        190 => scatter::scatter,
+        195 => windows::stablehlo_pad,
+        198 => windows::stablehlo_reduce_window,
+        201 => scatter::gather,
+        203 => windows::dilate,
+        204 => bits::generator,
+        205 => windows::reduce_window,
         1024 => custom::transpose_conv_bias,
         1025 => custom::max_pool_with_argmax,
         1026 => custom::max_unpooling,
+        1027 => audio::spectrogram,
+        1028 => audio::mfcc,
         _ => return None,
     })
 }

@@ -309,6 +309,21 @@ impl Draft<'_> {
                 self.ints(vec![2], values);
             }
             'n' => self.some_ints(shape.first().copied().unwrap_or(1), 0, 2),
+            // Dimensions of windows behind the first, a state of random bits, places of lookups,
+            // a rate.
+            '6' => {
+                let axes = (1..=rank).map(i64::from).collect();
+                self.ints(vec![rank], axes);
+            }
+            '7' => {
+                let count = self.rng.between(2, 3);
+                self.data(ExtensionType::TensorUint64.operand(PREFIX), vec![count]);
+            }
+            'q' => {
+                let rows = shape.first().copied().unwrap_or(1);
+                self.data(OperandType::TensorInt32, vec![rows, 2]);
+            }
+            '8' => self.data(OperandType::TensorInt32, vec![1]),
             // Indices: of any shape, positions in the tensor, one per row.
             'x' => {
                 let values = (0..6).map(|_| i64::from(self.rng.between(0, 1))).collect();
@@ -376,6 +391,8 @@ impl Draft<'_> {
             'i' => OperandType::TensorInt32,
             'I' => ExtensionType::TensorInt64.operand(PREFIX),
             'C' => ExtensionType::TensorComplex64.operand(PREFIX),
+            'W' => ExtensionType::TensorUint64.operand(PREFIX),
+            'S' if self.rng.once_in(2) => OperandType::TensorInt32,
             'u' => OperandType::TensorQuant8Asymm,
             'M' => self.memory_kind(),
             'j' => self.floats_or(OperandType::TensorInt32),
@@ -383,7 +400,9 @@ impl Draft<'_> {
             'L' => self.kind,
             _ => kinds().get(self.rng.below(13)).copied().unwrap_or(self.kind),
         };
-        let mut operand = self.quantised(kind, Vec::new());
+        // Of some the shape is declared, for nothing else tells it.
+        let shape = if letter == 'S' { self.shape.clone() } else { Vec::new() };
+        let mut operand = self.quantised(kind, shape);
         if letter == 'L' {
             (operand.scale, operand.zero_point) = match kind {
                 OperandType::TensorQuant8Asymm => (0.0625, 255),

@@ -71,7 +71,7 @@ pub(super) fn binary(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
     } else {
         net.result(kind, &wide)
     };
-    let activation = net.random.below(4);
+    let activation = net.random.below(6);
     let is_whole = matches!(kind, Int64);
     let union = match name {
         "ADD" => 11,

@@ -114,11 +114,11 @@ pub(super) fn convolution(net: &mut Net, name: &'static str) {
     let output = net.result(kind, &[1, extent(height, tall), extent(width, broad), outputs]);
     let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
     if is_depthwise {
-        fields.extend([int(3, times), byte(4, net.random.below(4))]);
+        fields.extend([int(3, times), byte(4, net.random.below(6))]);
         fields.extend([int(5, dilation), int(6, dilation)]);
         net.operator(name, &[input, filter, bias], &[output], 2, fields);
     } else {
-        fields.extend([byte(3, net.random.below(4)), int(4, dilation), int(5, dilation)]);
+        fields.extend([byte(3, net.random.below(6)), int(4, dilation), int(5, dilation)]);
         if kind == Int16 {
             fields.push(byte(6, net.bias_code));
         }
@@ -160,7 +160,7 @@ pub(super) fn pool(net: &mut Net, name: &'static str) {
     let input = net.plain_input(kind, &[1, height, width, channels]);
     let output = net.moved(&[input], kind, &[1, extent(height), extent(width), channels]);
     let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
-    fields.extend([int(3, filter), int(4, filter), byte(5, net.random.below(4))]);
+    fields.extend([int(3, filter), int(4, filter), byte(5, net.random.below(6))]);
     net.operator(name, &[input], &[output], 5, fields);
 }
 

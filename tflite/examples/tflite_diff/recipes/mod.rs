@@ -6,6 +6,8 @@ mod gates;
 mod indices;
 mod layers;
 mod moves;
+mod speech;
+mod stablehlo;
 mod volumes;
 
 use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
@@ -93,6 +95,17 @@ recipes! {
     draws::multinomial => ["MULTINOMIAL"];
     draws::hashtable_lookup => ["HASHTABLE_LOOKUP"];
     draws::lsh_projection => ["LSH_PROJECTION"];
+    stablehlo::elementwise =>
+        ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM"];
+    stablehlo::scatter => ["STABLEHLO_SCATTER"];
+    stablehlo::gather => ["STABLEHLO_GATHER"];
+    stablehlo::pad => ["STABLEHLO_PAD", "DILATE"];
+    stablehlo::window => ["REDUCE_WINDOW", "STABLEHLO_REDUCE_WINDOW"];
+    stablehlo::random_bits => ["STABLEHLO_RNG_BIT_GENERATOR"];
+    stablehlo::fake_quant => ["FAKE_QUANT"];
+    stablehlo::sparse_lookup => ["EMBEDDING_LOOKUP_SPARSE"];
+    speech::spectrogram => ["AudioSpectrogram"];
+    speech::mfcc => ["Mfcc"];
 }
 
 impl Net {

@@ -43,7 +43,7 @@ pub(super) fn convolution(net: &mut Net, name: &'static str) {
         int(1, axes[0].stride),
         int(2, axes[2].stride),
         int(3, axes[1].stride),
-        byte(4, net.random.below(4)),
+        byte(4, net.random.below(6)),
         int(5, axes[0].dilation),
         int(6, axes[2].dilation),
         int(7, axes[1].dilation),

@@ -1,0 +1,119 @@
+//! Numbers of any type combined two at a time, without scales: what STABLEHLO's operators do.
+
+use half::f16;
+use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
+
+use super::arg::{ElementKind, OperatorCall, by_kind};
+use crate::lowering::Lowered;
+
+/// A combination of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Combination {
+    /// The second.
+    Replace,
+    Add,
+    Multiply,
+    Minimum,
+    Maximum,
+    /// 1 where both are not 0.
+    All,
+    /// 1 where one is not 0.
+    Any,
+}
+
+impl Combination {
+    /// The one with this number among the schema's `ReduceWindowFunction`; 0 is the second number.
+    pub(super) fn of(number: i32) -> Result<Self, OpError> {
+        Ok(match number {
+            0 => Self::Replace,
+            1 => Self::Add,
+            2 => Self::Multiply,
+            3 => Self::Minimum,
+            4 => Self::Maximum,
+            5 => Self::All,
+            6 => Self::Any,
+            number => return Err(OpError::rule(format!("there is no combination {number}"))),
+        })
+    }
+}
+
+/// A number that is combined with others.
+pub(super) trait Number: Element {
+    /// Both combined; integers wrap.
+    fn with(self, how: Combination, other: Self) -> Self;
+}
+
+macro_rules! number {
+    ($($kind:ty: $zero:expr, $one:expr, $add:expr, $multiply:expr;)*) => {$(
+        impl Number for $kind {
+            #[inline(always)]
+            fn with(self, how: Combination, other: Self) -> Self {
+                let truth = |holds: bool| if holds { $one } else { $zero };
+                match how {
+                    Combination::Replace => other,
+                    Combination::Add => $add(self, other),
+                    Combination::Multiply => $multiply(self, other),
+                    Combination::Minimum if other < self => other,
+                    Combination::Maximum if self < other => other,
+                    Combination::Minimum | Combination::Maximum => self,
+                    Combination::All => truth(self != $zero && other != $zero),
+                    Combination::Any => truth(self != $zero || other != $zero),
+                }
+            }
+        }
+    )*};
+    (floats $($kind:ty: $zero:expr, $one:expr;)*) => {
+        number! {$($kind: $zero, $one, |a, b| a + b, |a, b| a * b;)*}
+    };
+    (integers $($kind:ty),*) => {
+        number! {$($kind: 0, 1, Self::wrapping_add, Self::wrapping_mul;)*}
+    };
+}
+number!(floats f16: Self::ZERO, Self::ONE; f32: 0.0, 1.0; f64: 0.0, 1.0;);
+number!(integers i8, u8, i16, u16, i32, u32, i64, u64);
+
+/// Each element of one tensor combined with that of another of its shape.
+pub(super) fn elements(call: &mut OperatorCall<'_, '_>, how: Combination) -> Lowered {
+    let (a, b) = (call.arg(0)?, call.arg(1)?);
+    a.same_kind(&b)?;
+    call.same(&a, 0)?;
+    if a.shape != b.shape {
+        return Err(OpError::rule(format!("{:?} beside {:?}", b.shape, a.shape)).into());
+    }
+    let extents = a.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    by_kind!(
+        a.kind,
+        [F16 f16, F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
+        T => emit::<T>(call, &shape, how)
+    )
+}
+
+fn emit<T: Number>(call: &mut OperatorCall<'_, '_>, shape: &Shape, how: Combination) -> Lowered {
+    call.step(shape, move |io| {
+        let (a, b, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
+        for at in poll::each(0..to.len(), 2) {
+            to.set(at, a.get(at).with(how, b.get(at)));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_wrap() {
+        assert_eq!(100i8.with(Combination::Add, 100), -56);
+        assert_eq!(i64::MAX.with(Combination::Multiply, 2), -2);
+    }
+
+    #[test]
+    fn what_is_no_number_stays_where_it_comes_first() {
+        assert!(f32::NAN.with(Combination::Maximum, 1.0).is_nan());
+        assert!((1.0f32).with(Combination::Maximum, f32::NAN).to_bits() == 1.0f32.to_bits());
+        assert_eq!(f16::ONE.with(Combination::All, f16::ZERO), f16::ZERO);
+    }
+}

@@ -1,0 +1,250 @@
+//! Windows of any rank, and the borders and gaps that STABLEHLO puts around and between elements.
+
+use nnburst_kernels::tensor::{OpError, Shape, poll};
+
+use super::arg::{Arg, ElementKind, OperatorCall, by_kind, sizes};
+use super::combine::{Combination, Number};
+use super::copy::{Axis, Copy, strides};
+use crate::lowering::Lowered;
+use crate::ops::support::plain;
+
+/// The most dimensions of windows, and the most elements of one.
+const MOST_RANK: usize = 6;
+const MOST_TAPS: usize = 1 << 24;
+
+/// A window along one axis of a tensor whose elements have gaps between them and borders around.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    extent: i64,
+    /// From one element to the next, gaps included.
+    base: i64,
+    /// Before the first element; negative where elements are cut off.
+    low: i64,
+    size: i64,
+    stride: i64,
+    dilation: i64,
+    /// The number of windows.
+    count: i64,
+}
+
+impl Window {
+    /// A window of this geometry over an extent that ends with a border of `high`.
+    fn placed(self, high: i64) -> Option<Self> {
+        let positive = [self.base, self.size, self.stride, self.dilation].iter().all(|&it| it > 0);
+        if !positive {
+            return None;
+        }
+        let spread = match self.extent {
+            0 => 0,
+            extent => (extent - 1).checked_mul(self.base)?.checked_add(1)?,
+        };
+        let wide = spread.checked_add(self.low)?.checked_add(high).filter(|&wide| wide >= 0)?;
+        let reach = (self.size - 1).checked_mul(self.dilation)?.checked_add(1)?;
+        let count = if reach > wide { 0 } else { (wide - reach) / self.stride + 1 };
+        (wide <= i64::from(i32::MAX)).then_some(Self { count, ..self })
+    }
+
+    /// The element under a tap of a window; none in a border or a gap.
+    fn element(&self, window: usize, tap: usize) -> Option<usize> {
+        let (window, tap) = (i64::try_from(window).ok()?, i64::try_from(tap).ok()?);
+        let place = (window * self.stride + tap * self.dilation).checked_sub(self.low)?;
+        let is_element = place % self.base == 0 && place / self.base < self.extent;
+        usize::try_from(place).ok().filter(|_| is_element)?;
+        usize::try_from(place / self.base).ok()
+    }
+}
+
+/// REDUCE_WINDOW: tensor, what each window begins with, sizes, strides and dilations.
+pub(super) fn reduce_window(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let extents = extents(&call.arg(0)?);
+    let [size, stride, dilation] = [call.ints(2)?, call.ints(3)?, call.ints(4)?];
+    same_rank(extents.len(), &[&size, &stride, &dilation])?;
+    let windows = (0..extents.len()).map(|axis| {
+        let (extent, base, low) = (extents[axis], 1, 0);
+        let (size, stride, dilation) = (size[axis], stride[axis], dilation[axis]);
+        Window { extent, base, low, size, stride, dilation, count: 0 }.placed(0)
+    });
+    reduce(call, windows.collect())
+}
+
+/// STABLEHLO_REDUCE_WINDOW: as [`reduce_window`], then gaps between elements, dilations, and
+/// borders before and behind each dimension, which are what windows begin with.
+pub(super) fn stablehlo_reduce_window(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let extents = extents(&call.arg(0)?);
+    let [size, stride, base] = [call.ints(2)?, call.ints(3)?, call.ints(4)?];
+    let (dilation, borders) = (call.ints(5)?, call.ints(6)?);
+    same_rank(extents.len(), &[&size, &stride, &base, &dilation])?;
+    let (borders, rest) = borders.as_chunks::<2>();
+    if borders.len() != extents.len() || !rest.is_empty() {
+        return Err(OpError::input(6, "has not two numbers for each dimension").into());
+    }
+    let windows = (0..extents.len()).map(|axis| {
+        let (extent, [low, high]) = (extents[axis], borders[axis]);
+        let (base, size, stride) = (base[axis], size[axis], stride[axis]);
+        let dilation = dilation[axis];
+        Window { extent, base, low, size, stride, dilation, count: 0 }.placed(high)
+    });
+    reduce(call, windows.collect())
+}
+
+fn extents(of: &Arg) -> Vec<i64> {
+    of.shape.iter().map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX)).collect()
+}
+
+fn same_rank(rank: usize, lists: &[&[i64]]) -> Result<(), OpError> {
+    if (1..=MOST_RANK).contains(&rank) && lists.iter().all(|list| list.len() == rank) {
+        return Ok(());
+    }
+    Err(OpError::rule(format!("windows of other dimensions than the tensor's {rank}")))
+}
+
+fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowered {
+    let windows = windows.ok_or_else(|| OpError::rule("its windows are no windows"))?;
+    let input = call.arg(0)?;
+    call.one_element(1, input.kind)?;
+    call.same(&input, 0)?;
+    let how = Combination::of(call.int(0)?)?;
+    if how == Combination::Replace {
+        return Err(OpError::rule("windows are not reduced").into());
+    }
+    let counts: Vec<i64> = windows.iter().map(|window| window.count).collect();
+    let taps: Vec<i64> = windows.iter().map(|window| window.size).collect();
+    let taps = Shape::new(sizes(&taps)?)?;
+    if taps.elements() > MOST_TAPS {
+        return Err(OpError::rule(format!("windows of {taps:?}")).into());
+    }
+    let shape = call.set(0, &sizes(&counts)?)?;
+    by_kind!(
+        input.kind,
+        [F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
+        T => emit::<T>(call, windows, (&input.shape, &taps, &shape), how)
+    )
+}
+
+/// The shapes of the tensor, a window and the result.
+type Shapes<'s> = (&'s Shape, &'s Shape, &'s Shape);
+
+fn emit<T: Number>(
+    call: &mut OperatorCall<'_, '_>,
+    windows: Vec<Window>,
+    shapes: Shapes<'_>,
+    how: Combination,
+) -> Lowered {
+    let (input, taps, shape) = shapes;
+    let strides = input.strides();
+    let (taps, counts) = (taps.to_vec(), shape.to_vec());
+    let each: usize = taps.iter().product();
+    let work = u64::try_from(shape.elements().saturating_mul(each)).unwrap_or(u64::MAX);
+    call.emit(plain("tflite_reduce_window", shape, work), move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+        let first = io.input::<T>(1).get(0);
+        for at in 0..to.len() {
+            let mut sum = first;
+            for tap in poll::each(0..each, 10 * windows.len()) {
+                let (mut window, mut tap, mut place) = (at, tap, Some(0));
+                for axis in (0..windows.len()).rev() {
+                    let own = windows[axis].element(window % counts[axis], tap % taps[axis]);
+                    place = place.zip(own).map(|(place, own)| place + own * strides[axis]);
+                    (window, tap) = (window / counts[axis], tap / taps[axis]);
+                }
+                // The element first: of what is no number, the other is kept.
+                sum = place.map_or(first, |place| from.get(place)).with(how, sum);
+            }
+            to.set(at, sum);
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// DILATE: so many steps from one element to the next along each dimension; the third input lies
+/// between them.
+pub(super) fn dilate(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let steps = call.ints(1)?;
+    let none = vec![0; steps.len()];
+    spread(call, 2, [&none, &none], &steps)
+}
+
+/// STABLEHLO_PAD: tensor and filler, then how much of it lies before, behind and between elements.
+pub(super) fn stablehlo_pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let (low, high, between) = (call.ints(2)?, call.ints(3)?, call.ints(4)?);
+    let steps: Vec<i64> = between.iter().map(|&gap| gap.saturating_add(1)).collect();
+    spread(call, 1, [&low, &high], &steps)
+}
+
+fn spread(
+    call: &mut OperatorCall<'_, '_>,
+    filler: usize,
+    borders: [&[i64]; 2],
+    steps: &[i64],
+) -> Lowered {
+    let input = call.arg(0)?;
+    call.same(&input, 0)?;
+    call.one_element(filler, input.kind)?;
+    let own = extents(&input);
+    let [low, high] = borders;
+    if own.is_empty() || [low, high, steps].iter().any(|list| list.len() != own.len()) {
+        return Err(OpError::rule("borders of other dimensions than the tensor's").into());
+    }
+    let mut wide = Vec::new();
+    for axis in 0..own.len() {
+        let step = Some(steps[axis]).filter(|&step| step > 0);
+        let wanted = step.and_then(|step| (own[axis] - 1).checked_mul(step));
+        let wanted = wanted.and_then(|it| it.checked_add(1)?.checked_add(low[axis]));
+        let wanted = wanted.and_then(|it| it.checked_add(high[axis]));
+        wide.push(wanted.ok_or_else(|| OpError::rule("borders beyond 64 bits"))?);
+    }
+    if wide.iter().any(|&extent| extent <= 0) {
+        wide.fill(0); // as there: nothing is left of any dimension
+    }
+    let extents = sizes(&wide)?;
+    let shape = call.set(0, &extents)?;
+    let (from, to) = (strides(&input.shape), strides(&extents));
+    let (mut axes, mut starts) = (Vec::new(), [0usize; 2]);
+    for axis in 0..own.len() {
+        let step = steps[axis];
+        // The first and the last element that lie within the result.
+        let cut = low[axis].saturating_neg().max(0);
+        let first = cut / step + i64::from(cut % step != 0);
+        let last = (wide[axis] - 1).saturating_sub(low[axis]).div_euclid(step).min(own[axis] - 1);
+        let count = usize::try_from(last - first + 1).unwrap_or(0);
+        let place = usize::try_from(first.saturating_mul(step).saturating_add(low[axis]));
+        let step = isize::try_from(step).unwrap_or(isize::MAX);
+        axes.push(Axis { count, from: from[axis], to: to[axis].saturating_mul(step) });
+        if count > 0 {
+            let first = usize::try_from(first).unwrap_or(0);
+            starts[0] += first * from[axis].unsigned_abs();
+            starts[1] += place.unwrap_or(0) * to[axis].unsigned_abs();
+        }
+    }
+    let copy = Copy::new(&axes, starts[0], starts[1], input.kind.bytes());
+    let is_empty = shape.elements() == 0 || axes.iter().any(|axis| axis.count == 0);
+    call.step(&shape, move |io| {
+        super::moves::fill_with(io.output(0), &io.input::<u8>(filler).to_vec());
+        if is_empty {
+            return Ok(());
+        }
+        copy.run(io.input(0), io.output(0))
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_in_borders_and_gaps_are_no_elements() {
+        let window =
+            Window { extent: 3, base: 2, low: 1, size: 2, stride: 1, dilation: 2, count: 0 };
+        let window = window.placed(0).unwrap();
+        // border, 0, gap, 1, gap, 2
+        assert_eq!(window.count, 4);
+        assert_eq!([window.element(0, 0), window.element(0, 1)], [None, None]);
+        assert_eq!([window.element(1, 0), window.element(1, 1)], [Some(0), Some(1)]);
+        assert_eq!(window.element(3, 1), Some(2));
+        assert!(Window { size: i64::MAX, dilation: 2, ..window }.placed(0).is_none());
+        assert!(window.placed(-9).is_none());
+        assert_eq!(Window { size: 9, ..window }.placed(0).unwrap().count, 0);
+    }
+}
