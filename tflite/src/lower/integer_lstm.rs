@@ -109,23 +109,28 @@ impl Lower<'_, '_> {
         for argument in lstm::BIASES {
             before_states.push(self.optional_of(argument, OperandType::TensorInt32)?);
         }
-        before_states.push(self.integer_weights(lstm::PROJECTION)?);
-        before_states.push(self.optional_of(lstm::PROJECTION_BIAS, OperandType::TensorInt32)?);
+        let projection = self.integer_weights(lstm::PROJECTION)?;
+        before_states.push(projection);
+        before_states.push(self.projection_bias(projection)?);
 
         let mut after_states = Vec::new();
         for argument in lstm::LAYER_NORM {
             after_states.push(self.optional_of(argument, OperandType::TensorQuant16Symm)?);
         }
         let normalized = self.has(*lstm::LAYER_NORM.end());
-        let mut scalars = vec![options.cell_clip, options.proj_clip];
+        let proj_clip = self.projection_clip(options, projection)?;
+        let mut scalars = vec![options.cell_clip, proj_clip];
         for gate in 0..4 {
             scalars.push(if normalized { self.intermediate(gate)?.scale } else { GATE_SCALE });
         }
         let hidden = self.intermediate(4)?;
         after_states.extend(scalars.into_iter().map(|value| self.builder().float(value)));
         // QUANTIZED_LSTM subtracts the zero point of the hidden state where a zero point is added,
-        // and adds it back before the projection; interpreters mean the usual sign.
-        after_states.push(self.builder().int(-hidden.zero_point));
+        // and adds it back before the projection, as the interpreter does where there is one;
+        // where there is none, it means the usual sign.
+        let is_projected = self.has(lstm::PROJECTION);
+        let sign = if is_projected { 1 } else { -1 };
+        after_states.push(self.builder().int(sign * hidden.zero_point));
         after_states.push(self.builder().float(hidden.scale));
         Ok(StepConstants { before_states, after_states })
     }
@@ -140,6 +145,31 @@ impl Lower<'_, '_> {
             OperandType::TensorQuant8Symm => Ok(value),
             kind => Err(format!("input {argument} is {kind}, not symmetric constants").into()),
         }
+    }
+
+    /// The bias of the projection: zeros where there is none, for without one QUANTIZED_LSTM takes
+    /// the hidden state's zero point for 0.
+    fn projection_bias(&mut self, projection: u32) -> Lowered<u32> {
+        if !self.has(lstm::PROJECTION) || self.has(lstm::PROJECTION_BIAS) {
+            return self.optional_of(lstm::PROJECTION_BIAS, OperandType::TensorInt32);
+        }
+        let outputs = self.known_dims(projection)?[0];
+        let bytes = vec![0; 4 * outputs as usize];
+        let operand = Operand::tensor(OperandType::TensorInt32, vec![outputs]);
+        Ok(self.builder().made_constant(operand, &bytes))
+    }
+
+    /// The clip of the projection. QUANTIZED_LSTM counts it in steps of the weights' scale, the
+    /// interpreter in steps of the output's, and what is less than one of them is none.
+    fn projection_clip(&mut self, options: &LstmOptions, projection: u32) -> Lowered<f32> {
+        if !self.has(lstm::PROJECTION) {
+            return Ok(options.proj_clip);
+        }
+        let state = self.input(lstm::OUTPUT_STATE)?;
+        let own = self.import.builder.operand(state).scale;
+        let weights = self.import.builder.operand(projection).scale;
+        let steps = (options.proj_clip / own).clamp(0.0, 127.0).floor();
+        Ok(if steps > 0.0 { (steps + 0.5) * weights } else { 0.0 })
     }
 
     fn optional_of(&mut self, argument: usize, kind: OperandType) -> Lowered<u32> {

@@ -8,6 +8,7 @@ mod layers;
 mod moves;
 mod speech;
 mod stablehlo;
+mod stored_gates;
 mod volumes;
 
 use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
@@ -69,6 +70,8 @@ recipes! {
     layers::svdf => ["SVDF"];
     layers::rnn => ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"];
     gates::lstm => ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"];
+    stored_gates::lstm => ["UNIDIRECTIONAL_SEQUENCE_LSTM"];
+    stored_gates::basic => ["LSTM"];
     gates::bidirectional_rnn => ["BIDIRECTIONAL_SEQUENCE_RNN"];
     layers::softmax => ["SOFTMAX", "LOG_SOFTMAX"];
     layers::normalisation => ["L2_NORMALIZATION"];

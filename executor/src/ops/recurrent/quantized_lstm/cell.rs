@@ -193,8 +193,9 @@ impl Loop for Update<'_> {
         let gates = gates.zip(g.as_chunks::<LANES>().0);
         for ((cells, narrow), ((f, i), g)) in rows.zip(gates) {
             for lane in 0..LANES {
-                let kept = shifted(f[lane] * cells[lane], 15);
-                let next = kept + shifted(i[lane] * g[lane], power);
+                // Lanes behind the units hold whatever was there before.
+                let kept = shifted(f[lane].wrapping_mul(cells[lane]), 15);
+                let next = kept.wrapping_add(shifted(i[lane].wrapping_mul(g[lane]), power));
                 cells[lane] = next.clamp(limit.0, limit.1);
                 narrow[lane] = saturate(cells[lane]);
             }
@@ -218,7 +219,7 @@ impl Loop for Hide<'_> {
         let rows = o.as_chunks::<LANES>().0.iter().zip(t.as_chunks::<LANES>().0);
         for (hidden, (o, t)) in hidden.as_chunks_mut::<LANES>().0.iter_mut().zip(rows) {
             for lane in 0..LANES {
-                let m = multiplier.apply(o[lane] * t[lane]);
+                let m = multiplier.apply(o[lane].wrapping_mul(t[lane]));
                 // Minus: the projection adds it back, so it has the opposite of the usual sign.
                 let m = m.saturating_sub(zero_point).clamp(-128, 127);
                 #[expect(clippy::cast_possible_truncation, reason = "clamped")]
@@ -233,7 +234,7 @@ impl Loop for Hide<'_> {
 #[inline(always)]
 fn shifted(product: i32, power: i32) -> i32 {
     // At most 2^30 and 2^29.
-    let magnitude = (product.abs() + (1 << (power - 1))) >> power;
+    let magnitude = product.wrapping_abs().wrapping_add(1 << (power - 1)) >> power;
     if product < 0 { -magnitude } else { magnitude }
 }
 
