@@ -218,6 +218,10 @@ impl TfliteFile {
             let old = i8::try_from(*code).unwrap_or(127);
             let mut fields = vec![(0, Value::I8(old)), (3, Value::I32(*code))];
             fields.extend(custom.iter().map(|name| (1, Value::text(name))));
+            // Interpreters take its second version alone.
+            if *code == Builtin::BroadcastTo.number() {
+                fields.push((2, Value::I32(2)));
+            }
             fields
         });
         let buffers = self.buffers.iter().map(|bytes| {

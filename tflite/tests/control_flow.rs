@@ -230,3 +230,165 @@ fn variables_keep_their_value_from_one_execution_to_the_next() {
         states = next;
     }
 }
+
+fn handle(file: &mut TfliteFile) -> i32 {
+    let handle = file.tensor("handle", TensorKind::Resource, &[]);
+    let fields = vec![(0, Value::text("")), (1, Value::text("total"))];
+    file.operator_with("VAR_HANDLE", &[], &[handle], 111, fields);
+    handle
+}
+
+/// A graph that gives the variable a value to start with: as often as there is room for it.
+fn filled(file: &mut TfliteFile, extents: &[i32], times: usize) {
+    file.next_graph();
+    let total = handle(file);
+    let extents = file.int_constant("extents", &[1], extents);
+    let half = file.float_constant("half", &[], &[0.5]);
+    for _ in 0..times {
+        let first = file.tensor("first", F32, &[2]);
+        file.operator("FILL", &[extents, half], &[first]);
+        file.operator("ASSIGN_VARIABLE", &[total, first], &[]);
+    }
+}
+
+/// What a variable and `x` sum up to, in a branch or in a loop whose counter the branch's condition
+/// is; the handle comes from around the graph or from within it.
+fn summing_within(is_loop: bool, is_given: bool, extents: &[i32], times: usize) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let counter = if is_loop { TensorKind::Int32 } else { TensorKind::Bool };
+    let first = file.input("first", counter, &[1]);
+    let x = file.input("x", F32, &[2]);
+    file.operator_with("CALL_ONCE", &[], &[], 103, vec![(0, Value::I32(1))]);
+    let mut given = vec![first, x];
+    let y = file.tensor("y", F32, &[2]);
+    let mut results = vec![y];
+    if is_given {
+        given.push(handle(&mut file));
+    }
+    let graphs = vec![(0, Value::I32(2)), (1, Value::I32(3))];
+    if is_loop {
+        results.insert(0, file.tensor("count", counter, &[1]));
+        if is_given {
+            results.push(file.tensor("handle", TensorKind::Resource, &[]));
+        }
+        file.operator_with("WHILE", &given, &results, 93, graphs);
+    } else {
+        file.operator_with("IF", &given, &results, 92, graphs);
+    }
+    file.outputs(&[y]);
+    filled(&mut file, extents, times);
+    let begin = |file: &mut TfliteFile| {
+        file.next_graph();
+        let count = is_loop.then(|| file.input("i", counter, &[1]));
+        let x = file.input("x", F32, &[2]);
+        let total = is_given.then(|| file.input("handle", TensorKind::Resource, &[]));
+        (count, x, total)
+    };
+    let sum = |file: &mut TfliteFile, x: i32, total: Option<i32>| {
+        let total = total.unwrap_or_else(|| handle(file));
+        let (before, after) = (file.tensor("before", F32, &[2]), file.tensor("after", F32, &[2]));
+        file.operator("READ_VARIABLE", &[total], &[before]);
+        file.operator("ADD", &[before, x], &[after]);
+        file.operator("ASSIGN_VARIABLE", &[total, after], &[]);
+        (after, total)
+    };
+    if is_loop {
+        let (count, ..) = begin(&mut file);
+        let limit = file.int_constant("limit", &[1], &[2]);
+        let goes_on = file.tensor("goes on", TensorKind::Bool, &[1]);
+        file.operator("LESS", &[count.unwrap(), limit], &[goes_on]);
+        file.outputs(&[goes_on]);
+        let (count, x, total) = begin(&mut file);
+        let one = file.int_constant("one", &[1], &[1]);
+        let next = file.tensor("next", counter, &[1]);
+        file.operator("ADD", &[count.unwrap(), one], &[next]);
+        let (_, total) = sum(&mut file, x, total);
+        let all = [next, x, total];
+        file.outputs(if is_given { &all } else { &all[..2] });
+    } else {
+        let (_, x, total) = begin(&mut file);
+        let (after, _) = sum(&mut file, x, total);
+        file.outputs(&[after]);
+        let (_, x, _) = begin(&mut file);
+        file.outputs(&[x]);
+    }
+    file
+}
+
+/// The value of the only state, after executions with each of these first inputs.
+fn state_after(file: &TfliteFile, firsts: &[&[u8]]) -> Vec<f32> {
+    let imported = import(file, true);
+    assert_eq!(imported.states.len(), 1);
+    let state = &imported.states[0];
+    assert_eq!((state.info.name.as_str(), floats(&state.initial)), ("/total", vec![0.5, 0.5]));
+    let plan = plan(&imported);
+    let mut states = vec![state.initial.clone()];
+    for first in firsts {
+        let x = bytes(&[1.0, 2.0]);
+        (_, states) = once::run(&mut plan.session(), &imported, &[first, &x], &states);
+    }
+    floats(&states[0])
+}
+
+#[test]
+fn branches_and_loops_change_variables() {
+    for is_given in [false, true] {
+        let branch = summing_within(false, is_given, &[2], 1);
+        assert_eq!(state_after(&branch, &[&[1], &[0], &[1]]), [2.5, 4.5], "given {is_given}");
+        let repeated = summing_within(true, is_given, &[2], 1);
+        let counts = [0i32, 1, 5].map(i32::to_le_bytes);
+        let counts: Vec<&[u8]> = counts.iter().map(<[u8; 4]>::as_slice).collect();
+        assert_eq!(state_after(&repeated, &counts), [3.5, 6.5], "given {is_given}");
+    }
+}
+
+#[test]
+fn first_values_without_end_are_refused() {
+    let why = |extents: &[i32], times: usize| {
+        let options = ImportOptions { extension: true, ..ImportOptions::default() };
+        let file = summing_within(false, false, extents, times).build();
+        Imported::from_bytes_with(&file, options).unwrap_err().to_string()
+    };
+    assert!(why(&[i32::MAX], 1).contains("FILL within it"));
+    assert!(why(&[-1], 1).contains("FILL within it"));
+    assert!(why(&[1 << 20], 5).contains("its values are too large"));
+}
+
+/// A branch that joins a tensor to itself, and one that does not.
+#[test]
+fn the_shape_of_a_result_is_that_of_the_branch() {
+    let mut file = TfliteFile::new();
+    let condition = file.input("condition", TensorKind::Bool, &[1]);
+    let x = file.input("x", F32, &[2]);
+    let (y, z) = (file.tensor("y", F32, &[4]), file.tensor("z", F32, &[4]));
+    file.operator_with(
+        "IF",
+        &[condition, x],
+        &[y],
+        92,
+        vec![(0, Value::I32(1)), (1, Value::I32(2))],
+    );
+    file.operator("NEG", &[y], &[z]);
+    let axes = file.int_constant("axes", &[1], &[0]);
+    let sum = file.tensor("sum", F32, &[1]);
+    file.operator_with("SUM", &[z, axes], &[sum], 27, vec![(0, Value::I8(1))]);
+    file.outputs(&[sum]);
+    for is_joined in [true, false] {
+        file.next_graph();
+        let x = file.input("x", F32, &[2]);
+        let y = file.tensor("y", F32, &[if is_joined { 4 } else { 2 }]);
+        if is_joined {
+            file.operator_with("CONCATENATION", &[x, x], &[y], 10, vec![(0, Value::I32(0))]);
+        } else {
+            file.operator("ABS", &[x], &[y]);
+        }
+        file.outputs(&[y]);
+    }
+    let imported = import(&file, true);
+    let plan = plan(&imported);
+    for (condition, want) in [(1, -6.0), (0, -3.0)] {
+        let x = bytes(&[1.0, 2.0]);
+        let (outputs, _) = once::run(&mut plan.session(), &imported, &[&[condition], &x], &[]);
+        assert_eq!(floats(&outputs[0]), [want]);
+    }
+}

@@ -64,6 +64,8 @@ pub(crate) struct Import<'a> {
     pub(crate) customs: Option<&'a CustomOperators>,
     /// The number of graphs that this one is within.
     pub(crate) depth: usize,
+    /// True of a graph that an operator refers to: its variables come from around it.
+    pub(crate) shares_variables: bool,
     /// Whether any layer has floats and compressed weights, once somebody asked.
     pub(super) has_hybrid: OnceCell<bool>,
     /// True if other operators of the file, which are not imported, may change variables, too.
@@ -94,6 +96,7 @@ impl<'a> Import<'a> {
             options: ImportOptions::default(),
             customs: None,
             depth: 0,
+            shares_variables: false,
             has_hybrid: OnceCell::new(),
             is_part: false,
         }

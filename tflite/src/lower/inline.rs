@@ -5,7 +5,7 @@ use crate::flatbuffer::Field;
 use crate::schema::options::OptionsKind;
 
 /// Graphs within graphs; a file's may lead in circles.
-const MAX_DEPTH: usize = 8;
+pub(super) const MAX_DEPTH: usize = 8;
 
 /// Operations that a file of nested graphs may become, and tensors that are looked at for them: a
 /// graph without operators costs what its tensors do, each time that it is referred to.
@@ -69,7 +69,7 @@ impl<'a> Import<'a> {
         Ok(inner)
     }
 
-    fn check_work(&self) -> Lowered {
+    pub(super) fn check_work(&self) -> Lowered {
         match self.builder.work > MAX_WORK {
             true => Err("graphs within graphs become too many operations".into()),
             false => Ok(()),

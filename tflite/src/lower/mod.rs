@@ -29,6 +29,7 @@ mod slicing;
 mod stablehlo;
 mod table;
 mod values;
+mod variables;
 
 use nnburst_hal::{OperandType, OperationType};
 

@@ -2,72 +2,107 @@
 
     compare.py DIR      (in a Python with ai-edge-litert)
 
-Prints a line per operator and type: cases that are equal, near, refused here, refused there, and those that differ.
+Prints a line per operator and type: cases that are equal, near, refused here, refused there, and those that differ. The
+interpreter runs in processes of their own: what it does with some files is undefined, and may end it.
 """
 import collections
 import json
 import os
+import subprocess
 import sys
 
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+def compare(folder, case):
+    """The verdict on a case, and a note."""
+    import numpy as np
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-def main(folder):
-    rows = collections.defaultdict(collections.Counter)
-    notes = {}
-    for case in json.load(open(os.path.join(folder, "manifest.json"))):
-        at = os.path.join(folder, str(case["case"]))
-        key = (case["operator"], case["kind"])
+    at = os.path.join(folder, str(case["case"]))
+    try:
         try:
             it = Interpreter(at + ".tflite", experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
             it.allocate_tensors()
-            for index, detail in enumerate(it.get_input_details()):
-                data = np.fromfile(f"{at}.in{index}", detail["dtype"]).reshape(detail["shape"])
-                it.set_tensor(detail["index"], data)
-            it.invoke()
-        except (ValueError, RuntimeError) as error:
-            rows[key]["interpreter refuses"] += 1
-            notes.setdefault(("there", key), str(error).replace("\n", " ")[:140])
-            continue
-        if "refused" in case:
-            rows[key]["refused"] += 1
-            notes.setdefault(("refused", key), f"case {case['case']}: {case['refused']}"[:180])
-            continue
-        worst = "equal"
-        for index, detail in enumerate(it.get_output_details()):
-            want = it.get_tensor(detail["index"])
-            got = np.fromfile(f"{at}.out{index}", detail["dtype"])
-            want = want.ravel()
-            if got.size != want.size:
-                worst = "differs"
-                notes.setdefault(("differs", key), f"case {case['case']}: {got.size} elements, {want.size} there")
-            elif got.dtype.kind in "fc":
-                both_nan = np.isnan(got) & np.isnan(want)
-                near = np.isclose(got, want, rtol=1e-4, atol=1e-4) | both_nan
-                if not near.all():
-                    worst = "differs"
-                    bad = int(np.argmin(near))
-                    notes.setdefault(("differs", key), f"case {case['case']}: {got[bad]} for {want[bad]} at {bad}")
-                elif not ((got == want) | both_nan).all() and worst == "equal":
-                    worst = "near"
-            elif not (got == want).all():
-                worst = "differs"
-                bad = int(np.argmax(got != want))
-                count = int((got != want).sum())
-                notes.setdefault(("differs", key), f"case {case['case']}: {count} of {got.size}, {got[bad]} for {want[bad]} at {bad}")
-        rows[key][worst] += 1
-        rows[key][case["route"]] += 1
+        except ValueError as error:
+            # Some operators have no reference kernel.
+            if "Didn't find op" not in str(error):
+                raise
+            plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            it = Interpreter(at + ".tflite", experimental_op_resolver_type=plain, num_threads=1)
+            it.allocate_tensors()
+        for index, detail in enumerate(it.get_input_details()):
+            data = np.fromfile(f"{at}.in{index}", detail["dtype"]).reshape(detail["shape"])
+            it.set_tensor(detail["index"], data)
+        it.invoke()
+    except (ValueError, RuntimeError) as error:
+        return "interpreter refuses", str(error).replace("\n", " ")[:140]
+    if "refused" in case:
+        return "refused", f"case {case['case']}: {case['refused']}"[:180]
+    verdict, note = "equal", None
+    for index, detail in enumerate(it.get_output_details()):
+        want = it.get_tensor(detail["index"]).ravel()
+        got = np.fromfile(f"{at}.out{index}", detail["dtype"])
+        if got.size != want.size:
+            verdict, note = "differs", f"case {case['case']}: {got.size} elements, {want.size} there"
+        elif got.dtype.kind in "fc":
+            both_nan = np.isnan(got) & np.isnan(want)
+            near = np.isclose(got, want, rtol=1e-4, atol=1e-4) | both_nan
+            if not near.all():
+                bad = int(np.argmin(near))
+                verdict, note = "differs", f"case {case['case']}: {got[bad]} for {want[bad]} at {bad}"
+            elif not ((got == want) | both_nan).all() and verdict == "equal":
+                verdict = "near"
+        elif not (got == want).all():
+            bad, count = int(np.argmax(got != want)), int((got != want).sum())
+            verdict, note = "differs", f"case {case['case']}: {count} of {got.size}, {got[bad]} for {want[bad]} at {bad}"
+    return verdict, note
+
+
+def run(folder, start, end):
+    """The verdicts on cases from `start` on, as far as one process gets."""
+    command = [sys.executable, __file__, folder, str(start), str(end)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    lines = done.stdout.decode().split("\n")
+    return [json.loads(line) for line in lines[:-1] if line.startswith("[")]
+
+
+def verdicts(folder, count):
+    """The verdict on each case. One that ends a process has a second chance in a process of its own."""
+    found = []
+    while len(found) < count:
+        end = min(count, len(found) + 500)
+        found += run(folder, len(found), end)
+        if len(found) < end:
+            alone = run(folder, len(found), len(found) + 1)
+            found += alone or [["interpreter ends", f"case {len(found)}: the process died"]]
+    return found
+
+
+def main(folder):
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        cases = json.load(file)
+    rows, notes = collections.defaultdict(collections.Counter), {}
+    for case, (verdict, note) in zip(cases, verdicts(folder, len(cases))):
+        key = (case["operator"], case["kind"])
+        rows[key][verdict] += 1
+        if "route" in case:
+            rows[key][case["route"]] += 1
+        if note:
+            notes.setdefault((verdict, key), note)
     total = collections.Counter()
     for key in sorted(rows):
         row = rows[key]
         total.update({k: v for k, v in row.items() if k not in ("NNAPI", "extension")})
         print(f"{key[0]} {key[1]}: " + ", ".join(f"{v} {k}" for k, v in sorted(row.items())))
-        for what in ("differs", "refused", "there"):
-            if (what, key) in notes:
-                print(f"    {what}: {notes[(what, key)]}")
+        for verdict in ("differs", "refused", "interpreter refuses", "interpreter ends"):
+            if (verdict, key) in notes:
+                print(f"    {verdict}: {notes[(verdict, key)]}")
     print("total:", ", ".join(f"{v} {k}" for k, v in sorted(total.items())))
     sys.exit(1 if total["differs"] else 0)
 
 
-main(sys.argv[1])
+if len(sys.argv) > 2:
+    with open(os.path.join(sys.argv[1], "manifest.json"), encoding="utf-8") as manifest:
+        for one in json.load(manifest)[int(sys.argv[2]):int(sys.argv[3])]:
+            print(json.dumps(compare(sys.argv[1], one)), flush=True)
+else:
+    main(sys.argv[1])

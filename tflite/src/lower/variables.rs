@@ -1,0 +1,96 @@
+//! Variables with a name that graphs within graphs use: they travel through the operators which
+//! refer to those graphs.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Lowered;
+use super::inline::MAX_DEPTH;
+use crate::flatbuffer::Field;
+use crate::schema::options::OptionsKind;
+use crate::schema::{Builtin, File, Operator};
+
+/// Operators that a search looks at: graphs may refer to others many times over.
+const MAX_SEARCH: usize = 1 << 16;
+/// The name of the variable that a VAR_HANDLE stands for.
+pub(super) fn variable_name(op: &Operator<'_>) -> Lowered<String> {
+    const KIND: OptionsKind = OptionsKind::new(111, "VarHandleOptions");
+    const CONTAINER: Field = Field::new(0, "VarHandleOptions.container");
+    const NAME: Field = Field::new(1, "VarHandleOptions.shared_name");
+    let options = op.options.of(KIND)?;
+    Ok(format!("{}/{}", options.text(CONTAINER)?, options.text(NAME)?))
+}
+
+/// The variables that graphs read or assign, found before the graphs are lowered.
+pub(super) struct VariableSearch<'s, 'a> {
+    file: &'s File<'a>,
+    names: &'s mut BTreeSet<String>,
+    depth: usize,
+    /// Operators and graphs so far.
+    pub(super) looked_at: usize,
+}
+
+impl<'s, 'a> VariableSearch<'s, 'a> {
+    pub(super) fn new(file: &'s File<'a>, names: &'s mut BTreeSet<String>) -> Self {
+        Self { file, names, depth: 0, looked_at: 0 }
+    }
+
+    /// Those of a graph, some of whose inputs are handles.
+    pub(super) fn graph(&mut self, index: usize, given: &[Option<String>]) -> Lowered {
+        let Some(graph) = self.file.graphs.get(index) else { return Ok(()) };
+        if self.depth >= MAX_DEPTH {
+            return Err("graphs within graphs lead too deep".into());
+        }
+        self.looked_at = self.looked_at.saturating_add(graph.operators.len()).saturating_add(1);
+        if self.looked_at > MAX_SEARCH {
+            return Err("graphs within graphs become too many operations".into());
+        }
+        let inputs = graph.inputs.iter().zip(given);
+        let known = inputs.filter_map(|(&index, name)| Some((index, name.clone()?)));
+        let mut handles: HashMap<usize, String> = known.collect();
+        for op in &graph.operators {
+            let handle = |argument: usize| {
+                let index = op.inputs.get(argument).copied().flatten()?;
+                handles.get(&index).cloned()
+            };
+            match self.file.codes[op.code].builtin {
+                Builtin::VarHandle => {
+                    if let Some(&output) = op.outputs.first() {
+                        handles.insert(output, variable_name(op)?);
+                    }
+                }
+                Builtin::ReadVariable | Builtin::AssignVariable => self.names.extend(handle(0)),
+                builtin @ (Builtin::If | Builtin::While) => {
+                    let first = usize::from(builtin == Builtin::If);
+                    let given: Vec<_> = (first..op.inputs.len()).map(handle).collect();
+                    self.referenced(op, builtin, &given)?;
+                    if builtin == Builtin::While {
+                        let back = op.outputs.iter().zip(given);
+                        handles.extend(back.filter_map(|(&index, name)| Some((index, name?))));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn referenced(
+        &mut self,
+        op: &Operator<'_>,
+        builtin: Builtin,
+        given: &[Option<String>],
+    ) -> Lowered {
+        let kind = match builtin {
+            Builtin::If => OptionsKind::new(92, "IfOptions"),
+            _ => OptionsKind::new(93, "WhileOptions"),
+        };
+        let options = op.options.of(kind)?;
+        self.depth += 1;
+        for slot in 0..2 {
+            let graph = options.int(Field::new(slot, "Operator.builtin_options"), 0)?;
+            self.graph(usize::try_from(graph).unwrap_or(usize::MAX), given)?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+}
