@@ -392,3 +392,40 @@ fn the_shape_of_a_result_is_that_of_the_branch() {
         assert_eq!(floats(&outputs[0]), [want]);
     }
 }
+
+/// A case whose graphs are those of [`branches`], as often as there are entries.
+fn case_of(graphs: &[i32]) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let index = file.input("index", TensorKind::Int32, &[]);
+    let x = file.input("x", F32, &[2]);
+    let y = file.tensor("y", F32, &[2]);
+    let fields = vec![(0, Value::ints(graphs))];
+    file.operator_with_second("STABLEHLO_CASE", &[index, x], &[y], 23, fields);
+    file.outputs(&[y]);
+    for name in ["ABS", "NEG"] {
+        file.next_graph();
+        let (x, y) = (file.input("x", F32, &[2]), file.tensor("y", F32, &[2]));
+        file.operator(name, &[x], &[y]);
+        file.outputs(&[y]);
+    }
+    file
+}
+
+#[test]
+fn a_case_beyond_the_last_is_the_last() {
+    let imported = import(&case_of(&[1, 2]), true);
+    let plan = plan(&imported);
+    for (index, want) in [(0i32, [1.0, 2.0]), (1, [-1.0, 2.0]), (7, [-1.0, 2.0]), (-3, [-1.0, 2.0])]
+    {
+        let (index, x) = (index.to_le_bytes(), bytes(&[1.0, -2.0]));
+        let (outputs, _) = once::run(&mut plan.session(), &imported, &[&index, &x], &[]);
+        assert_eq!(floats(&outputs[0]), want);
+    }
+    for graphs in [&[][..], &[1], &[1, 2, 1], &[1, 9], &[1, -1], &[0, 0]] {
+        let options = ImportOptions { extension: true, ..ImportOptions::default() };
+        assert!(
+            Imported::from_bytes_with(&case_of(graphs).build(), options).is_err(),
+            "{graphs:?}"
+        );
+    }
+}

@@ -202,6 +202,21 @@ impl Lower<'_, '_> {
         self.call_graphs(OperationType::If, Some(condition), graphs)
     }
 
+    /// STABLEHLO_CASE of two graphs: the first where the index is 0.
+    pub(super) fn case(&mut self) -> Lowered {
+        const KIND: OptionsKind = OptionsKind::new(23, "StablehloCaseOptions");
+        const GRAPHS: Field = Field::new(0, "StablehloCaseOptions.branch_subgraph_indices");
+        let graphs = self.op.options_2.of(KIND)?.ints(GRAPHS)?;
+        let &[first, second] = &graphs[..] else {
+            return Err(format!("a case of {} graphs, not of two", graphs.len()).into());
+        };
+        let index = self.input(0)?;
+        let zero = self.builder().ints(&[0]);
+        let condition = self.builder().temporary(OperandType::TensorBool8, vec![1]);
+        self.emit(OperationType::Equal, &[index, zero], &[condition]);
+        self.call_graphs(OperationType::If, Some(condition), [first, second])
+    }
+
     /// WHILE: both graphs and the loop's variables.
     pub(super) fn repeated(&mut self) -> Lowered {
         const KIND: OptionsKind = OptionsKind::new(93, "WhileOptions");

@@ -145,6 +145,7 @@ impl Lower<'_, '_> {
             }
             Builtin::StablehloComposite => self.composite(),
             Builtin::If => self.conditional(),
+            Builtin::StablehloCase => self.case(),
             Builtin::While => self.repeated(),
             Builtin::CallOnce
             | Builtin::VarHandle
