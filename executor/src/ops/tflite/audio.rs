@@ -1,4 +1,4 @@
-//! What networks of speech begin with: spectrograms, and their cepstral coefficients.
+//! Spectrograms and their cepstral coefficients, which networks of speech begin with.
 
 use nnburst_kernels::tensor::{OpError, poll};
 

@@ -186,7 +186,7 @@ pub(super) fn scatter(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
-/// Where updates go.
+/// The places that updates go to.
 struct Updates {
     positions: Positions,
     /// The updates' dimensions that are a window's, and those that count positions.
