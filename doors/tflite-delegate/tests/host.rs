@@ -1,8 +1,8 @@
 //! The delegate in a host of C (`host.c`), torn down in any order, with AddressSanitizer as well.
 //!
 //! `NNBURST_DELEGATE` names the library, as `cargo xtask doors tflite-delegate` does once it is
-//! built: no test links it, so that cargo doesn't build it for tests. With `NNBURST_DRIVER` a driver
-//! in a process of its own is used, too.
+//! built: no test links it, so that cargo doesn't build it for tests. With `NNBURST_DRIVER` a
+//! driver in a process of its own is used, too.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

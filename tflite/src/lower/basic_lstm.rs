@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   x, before ──CONCATENATION──► FULLY_CONNECTED ──SPLIT──► input, fresh, forget, output
-//!   state' = LOGISTIC(input) TANH(fresh) + LOGISTIC(forget) state;  y = LOGISTIC(output) TANH(state')
+//!   state' = LOGISTIC(input) TANH(fresh) + LOGISTIC(forget) state
+//!   y = LOGISTIC(output) TANH(state')
 //! ```
 //!
 //! That of bytes is NNAPI's QUANTIZED_16BIT_LSTM, which has a matrix for each gate, and meets entry
-//! `k` of a row, whose first columns are named recurrent, with entry `k` of input and result before.
+//! `k` of a row, whose first columns are named recurrent, with entry `k` of input and result
+//! before.
 
 use nnburst_hal::{OperandType, OperationType};
 

@@ -355,8 +355,8 @@ impl Draft<'_> {
         self.add(operand, bytes, is_constant);
     }
 
-    /// Weights as layers with gates have them: there are too many of them for each to be of a type of
-    /// its own, and a model that is computed now and then.
+    /// Weights as layers with gates have them: there are too many of them for each to be of a type
+    /// of its own, and a model that is computed now and then.
     fn gate_weights(&mut self, shape: Vec<u32>) {
         let (count, first) = (shape.iter().product(), self.rng.number().to_le_bytes()[0]);
         let bytes =
