@@ -19,9 +19,9 @@ const LINKERS: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 /// A library with one function, defined as those of `exports.rs` are: unknown to rustc.
 const TRIAL: &str = r#"#![no_std]
 core::arch::global_asm!(
-    ".pushsection .text.nnburst_trial,\"ax\",@progbits",
+    ".pushsection .text.nnburst_trial,\"ax\",%progbits",
     ".globl nnburst_trial",
-    ".type nnburst_trial,@function",
+    ".type nnburst_trial,%function",
     "nnburst_trial:",
     "nop",
     ".size nnburst_trial, . - nnburst_trial",

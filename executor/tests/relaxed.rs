@@ -46,7 +46,7 @@ fn product(rows: usize, relaxed: bool) -> Model {
 
 /// Numbers from -1 to 1 that take more than 8 bits.
 fn numbers(count: usize, seed: usize) -> Vec<u8> {
-    let number = |at: usize| ((at + seed) * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
+    let number = |at: usize| ((at + seed).wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     (0..count).flat_map(|at| number(at).to_le_bytes()).collect()
 }
 

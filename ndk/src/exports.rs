@@ -33,9 +33,9 @@ macro_rules! jump {
 macro_rules! export {
     ($($name:ident = $function:path;)*) => {$(
         global_asm!(
-            concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
+            concat!(".pushsection .text.", stringify!($name), ",\"ax\",%progbits"),
             concat!(".globl ", stringify!($name)),
-            concat!(".type ", stringify!($name), ",@function"),
+            concat!(".type ", stringify!($name), ",%function"),
             concat!(stringify!($name), ":"),
             jump!(),
             concat!(".size ", stringify!($name), ", . - ", stringify!($name)),

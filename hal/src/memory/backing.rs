@@ -13,7 +13,7 @@ use std::fs::read_to_string;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::sys::stat::SFlag;
-use nix::sys::statfs::fstatfs;
+use nix::sys::statfs::{Statfs, fstatfs};
 
 use super::error::MemoryError;
 use crate::sys::{FileStatus, file_status, seals};
@@ -110,8 +110,7 @@ pub fn check_prompt(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
 /// Returns whether a descriptor is a dma-buf's, without waiting for any other file system.
 pub(super) fn is_dma_buf(fd: BorrowedFd<'_>) -> bool {
     matches!(kind_of(fd), Ok(Kind::Anonymous))
-        && fstatfs(fd)
-            .is_ok_and(|system| u32::try_from(system.filesystem_type().0) == Ok(DMA_BUF_MAGIC))
+        && fstatfs(fd).is_ok_and(|system| is_of(system, DMA_BUF_MAGIC))
 }
 
 enum Kind {
@@ -127,11 +126,17 @@ enum Kind {
     Other,
 }
 
+/// Returns whether a file system is of this type, a number of 32 bits: of a signed word on 32-bit
+/// machines.
+fn is_of(system: Statfs, magic: u32) -> bool {
+    system.filesystem_type().0.to_le_bytes().first_chunk() == Some(&magic.to_le_bytes())
+}
+
 fn kind_of(fd: BorrowedFd<'_>) -> Result<Kind, MemoryError> {
     // Only memory files have seals, whether any is set or not.
     if seals(fd).is_ok() {
         let system = fstatfs(fd).map_err(MemoryError::system("fstatfs"))?;
-        let is_huge = u32::try_from(system.filesystem_type().0) == Ok(HUGETLBFS_MAGIC);
+        let is_huge = is_of(system, HUGETLBFS_MAGIC);
         return Ok(if is_huge { Kind::HugePages } else { Kind::MemoryFile });
     }
     let FileStatus { kind, device_major } = status(fd)?;

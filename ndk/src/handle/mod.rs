@@ -225,7 +225,7 @@ mod tests {
         let null = Handle::<Thing>::NULL;
         assert_eq!(null.with(|_| Ok(())).unwrap_err().code, Code::UnexpectedNull);
         assert!(null.free().is_none());
-        for address in [1, 16, 0x7fff_1234_5670, usize::MAX] {
+        for address in [1, 16, usize::MAX / 16 * 7, usize::MAX] {
             let made_up = Handle::<Thing>::at(address);
             assert_eq!(made_up.with(|_| Ok(())).unwrap_err().code, Code::BadState, "{address:#x}");
         }

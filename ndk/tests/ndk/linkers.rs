@@ -45,8 +45,8 @@ fn package(dir: &Path) {
     for name in mapped().into_values().flatten() {
         let _ = write!(
             code,
-            "\".pushsection .text.{name},\\\"ax\\\",@progbits\", \".globl {name}\",\n\
-             \".type {name},@function\", \"{name}: nop\", \".size {name}, . - {name}\", \".popsection\",\n"
+            "\".pushsection .text.{name},\\\"ax\\\",%progbits\", \".globl {name}\",\n\
+             \".type {name},%function\", \"{name}: nop\", \".size {name}, . - {name}\", \".popsection\",\n"
         );
     }
     code.push_str(

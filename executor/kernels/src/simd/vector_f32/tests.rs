@@ -10,7 +10,7 @@ impl Kernel for Lanes {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, (): &()) {
-        let number = |at: usize| (at * 2_654_435_761 % 1000) as f32 / 37.0 - 13.0;
+        let number = |at: usize| (at.wrapping_mul(2_654_435_761) % 1000) as f32 / 37.0 - 13.0;
         let xs: Vec<f32> = (0..80).map(number).collect();
         let lanes = |v: S::F32| {
             let mut lanes = vec![0.0; S::F32::LANES];

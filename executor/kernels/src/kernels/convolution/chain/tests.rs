@@ -13,7 +13,9 @@ use crate::tensor::{In, Out};
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
-    (0..len).map(|i| (((i + seed) * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0).collect()
+    (0..len)
+        .map(|i| (((i + seed).wrapping_mul(2_654_435_761)) % 1000) as f32 / 500.0 - 1.0)
+        .collect()
 }
 
 fn patches(height: usize, width: usize, channels: usize, filter: usize, stride: usize) -> Patches {

@@ -10,7 +10,7 @@ fn every_variant_gives_the_convolution() {
     let byte = |seed: usize| match seed % 7 {
         0 => 0,
         1 => 255,
-        _ => ((seed * 2_654_435_761) >> 7).to_le_bytes()[0],
+        _ => ((seed.wrapping_mul(2_654_435_761)) >> 7).to_le_bytes()[0],
     };
     for channels in (1..=33).chain([64]) {
         for (case, patches) in cases(channels).into_iter().enumerate() {

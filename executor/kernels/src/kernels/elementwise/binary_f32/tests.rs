@@ -7,7 +7,7 @@ fn every_variant_gives_the_same_bits() {
     let special = [f32::NAN, f32::INFINITY, -0.0, f32::MIN_POSITIVE, f32::MAX];
     let number = |at: usize| match at % 23 {
         0 => special[at / 23 % special.len()],
-        _ => (at * 2_654_435_761 % 1000) as f32 / 37.0 - 13.0,
+        _ => (at.wrapping_mul(2_654_435_761) % 1000) as f32 / 37.0 - 13.0,
     };
     let a: Vec<f32> = (0..80).map(number).collect();
     let b: Vec<f32> = (0..80).map(|at| number(at * 7 + 11)).collect();

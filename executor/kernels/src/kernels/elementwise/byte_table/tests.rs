@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn every_variant_finds_what_the_table_has() {
     let table: [u8; 256] =
-        std::array::from_fn(|byte| ((byte * 2_654_435_761) >> 5).to_le_bytes()[0]);
+        std::array::from_fn(|byte| ((byte.wrapping_mul(2_654_435_761)) >> 5).to_le_bytes()[0]);
     let bytes: Vec<u8> = (0..=255).chain((0..300).map(|at: usize| table[at * 7 % 256])).collect();
     for variant in VARIANTS.all() {
         let kernel = ByteTable::new(variant.isa, table);

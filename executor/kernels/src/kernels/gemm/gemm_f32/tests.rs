@@ -74,7 +74,7 @@ fn rows_that_clash_in_the_cache_are_copied() {
 
 /// Some lines of a convolution against one written out.
 fn convolve(isa: Isa, patches: Patches, columns: usize) {
-    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    let number = |seed: usize| ((seed.wrapping_mul(2_654_435_761)) % 1000) as f32 / 500.0 - 1.0;
     let image: Vec<f32> = (0..patches.elements()).map(number).collect();
     let weights: Vec<f32> = (0..columns * patches.depth()).map(|i| number(i + 99)).collect();
     let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
@@ -111,7 +111,7 @@ fn compare(
     depth: usize,
     range: (f32, f32),
 ) {
-    let number = |seed: usize| ((seed * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+    let number = |seed: usize| ((seed.wrapping_mul(2_654_435_761)) % 1000) as f32 / 500.0 - 1.0;
     let image: Vec<f32> = (0..rows * depth).map(number).collect();
     let weights: Vec<f32> = (0..columns * depth).map(|i| number(i + 99)).collect();
     let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();

@@ -90,7 +90,7 @@ fn compare(
 ) {
     let (rows, depth) = (patches.rows(), patches.depth());
     let byte = |seed: usize| {
-        let byte = ((seed * 2_654_435_761) >> 7).to_le_bytes()[0];
+        let byte = ((seed.wrapping_mul(2_654_435_761)) >> 7).to_le_bytes()[0];
         if extreme { if byte & 1 == 0 { 0 } else { 255 } } else { byte }
     };
     let (image, weights) = (Bytes::new(image.0, image.1), Bytes::new(weights.0, weights.1));

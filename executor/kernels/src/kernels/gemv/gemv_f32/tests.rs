@@ -5,7 +5,7 @@ use super::*;
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    let number = |at: usize| ((at + seed) * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
+    let number = |at: usize| ((at + seed).wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     (0..count).map(number).collect()
 }
 
@@ -27,7 +27,7 @@ fn every_variant_gives_the_product() {
 fn every_variant_gives_the_product_of_widened_bytes() {
     for variant in VARIANTS.all() {
         for (depth, columns) in [(257, 64), (300, 17), (64, 130), (65, 65), (120, 40)] {
-            let step = |at: usize| ((at * 2_654_435_761) % 255) as f32 - 127.0;
+            let step = |at: usize| ((at.wrapping_mul(2_654_435_761)) % 255) as f32 - 127.0;
             // No weight is 1: rows with such a one stay floats.
             let scale = |column: usize| 1.0 / 127.3 / (1.0 + column as f32 * 0.013);
             let weights: Vec<f32> =
@@ -62,7 +62,7 @@ fn every_variant_gives_the_product_of_weights_as_bf16() {
 #[test]
 fn widened_bytes_are_added_up_as_floats_in_plain_code() {
     let (depth, columns) = (300, 17);
-    let weight = |at: usize| (((at * 2_654_435_761) % 255) as f32 - 127.0) * 0.0123;
+    let weight = |at: usize| (((at.wrapping_mul(2_654_435_761)) % 255) as f32 - 127.0) * 0.0123;
     let weights: Vec<f32> = (0..depth * columns).map(weight).collect();
     let (xs, bias) = (numbers(depth, 1), numbers(columns, 7));
     let gemv = Gemv::new(Isa::Scalar, Precision::Single, &weights, depth).unwrap();

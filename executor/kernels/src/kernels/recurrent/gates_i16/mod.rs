@@ -143,7 +143,10 @@ mod tests {
             0 => i32::MAX,
             1 => i32::MIN,
             2 => 0,
-            _ => (i32::try_from(at * 2_654_435_761 % (1 << 31)).unwrap() - (1 << 30)) >> (at % 23),
+            _ => {
+                (i32::try_from(at.wrapping_mul(2_654_435_761) % (1 << 31)).unwrap() - (1 << 30))
+                    >> (at % 23)
+            }
         };
         for shift in [-31, -12, -3, 0, 1, 9] {
             let multipliers = [

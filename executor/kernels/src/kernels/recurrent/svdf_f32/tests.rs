@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn every_variant_weighs_and_shifts() {
-    let number = |at: usize| (at * 2_654_435_761 % 1000) as f32 / 500.0 - 1.0;
+    let number = |at: usize| (at.wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
     for variant in VARIANTS.all() {
         for memory in (1..=20).chain([31, 32, 33, 48]) {
             for (units, rank) in [(1, 1), (3, 2), (17, 1), (5, 3)] {
