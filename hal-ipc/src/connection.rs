@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::pool::Pool;
 use crate::socket::{ReceivedFrame, Sent, Socket, SocketError};
 use crate::wire::{self, DescriptorsIn, Failure, Kind};
-use place::{Outcome, Place, Waiter};
+use place::{CallOutcome, CallPlace, Waiter};
 use writer::Writer;
 
 /// The receiver of a peer's requests and of its disconnection. Runs on the connection's pool.
@@ -208,7 +208,7 @@ impl Connection {
             Kind::Answer => {
                 let waiter = self.waiting().calls.remove(&frame.id);
                 match waiter {
-                    Some(Waiter::Call(call)) => call.tell(Outcome::Answered(frame)),
+                    Some(Waiter::Call(call)) => call.tell(CallOutcome::Answered(frame)),
                     Some(Waiter::Nobody(late)) => late(self, &frame),
                     // Nobody waits: a peer that invents answers is ignored.
                     None => {}
@@ -280,7 +280,7 @@ impl Connection {
         self.pool.close();
         for waiter in calls.into_values() {
             if let Waiter::Call(call) = waiter {
-                call.tell(Outcome::Lost);
+                call.tell(CallOutcome::Lost);
             }
         }
     }
@@ -340,7 +340,7 @@ impl Connection {
         self.check_origin()?;
         // Relaxed: only uniqueness matters.
         let id = self.next_call.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::new(Place::default());
+        let place = Arc::new(CallPlace::default());
         {
             let mut waiting = self.waiting();
             if let Some(gone) = &waiting.gone {
@@ -359,9 +359,9 @@ impl Connection {
             let patience = self.patience.map(TimePoint::after);
             let until = bound::earlier(bound::earlier(limit.deadline, ends), patience);
             match place.wait(until) {
-                Outcome::Answered(frame) => return Ok(frame),
-                Outcome::Lost => return Err(self.lost().unwrap_or_else(unanswered)),
-                Outcome::Open => {}
+                CallOutcome::Answered(frame) => return Ok(frame),
+                CallOutcome::Lost => return Err(self.lost().unwrap_or_else(unanswered)),
+                CallOutcome::Open => {}
             }
             if has_passed(limit.deadline) {
                 return self.give_up(id, &place, limit.late);
@@ -375,13 +375,13 @@ impl Connection {
     }
 
     /// Stops waiting for an answer, unless it has come in this moment.
-    fn give_up(&self, id: u64, place: &Place, late: Option<Late>) -> Result<ReceivedFrame> {
+    fn give_up(&self, id: u64, place: &CallPlace, late: Option<Late>) -> Result<ReceivedFrame> {
         let mut waiting = self.waiting();
         if waiting.calls.remove(&id).is_none() {
             drop(waiting);
             // Whoever took the call out of the table tells it.
             return match place.wait(None) {
-                Outcome::Answered(frame) => Ok(frame),
+                CallOutcome::Answered(frame) => Ok(frame),
                 _ => Err(self.lost().unwrap_or_else(unanswered)),
             };
         }

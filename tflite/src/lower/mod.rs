@@ -235,8 +235,8 @@ impl<'a> Lower<'_, 'a> {
         self.builder().op(kind, inputs, outputs);
     }
 
-    /// The code of the activation that the interpreter fuses: TANH and SIGN_BIT change nothing there
-    /// but in layers with weights of their own for each output.
+    /// The code of the activation that the interpreter fuses: TANH and SIGN_BIT change nothing
+    /// there but in layers with weights of their own for each output.
     fn fused(&self, code: i8) -> i8 {
         match self.import.file.codes[self.op.code].builtin {
             Builtin::Add

@@ -43,7 +43,7 @@ use nnburst_hal::{Priority, TimePoint};
 
 use super::sync::{Flag, Mutex, MutexGuard, Word, fence};
 use latest::Latest;
-use queue::{HeldUp, Queue};
+use queue::{HeldUp, TurnQueue};
 pub(crate) use running::Running;
 
 /// The time that a higher priority may hold up the next turn of a lower one.
@@ -74,7 +74,7 @@ pub(crate) struct Processor {
     /// The number at work, and above it the number held up. While nobody is held up it alone says
     /// what there is; what changes otherwise is changed under the lock.
     word: Word,
-    queue: Mutex<Queue>,
+    queue: Mutex<TurnQueue>,
     /// True if somebody ended while the queue's lock was taken: there may be room.
     has_room: Flag,
     /// The number of users who have clients. What several need is looked at only from two on.
@@ -106,7 +106,7 @@ pub(crate) struct User {
 impl Processor {
     /// Of so many cores.
     pub(crate) fn new(cores: u64) -> Self {
-        let (word, queue) = (Word::new(0), Mutex::new(Queue::default()));
+        let (word, queue) = (Word::new(0), Mutex::new(TurnQueue::default()));
         let has_room = Flag::new(false);
         let (users, latest, seen) = (AtomicUsize::new(0), Latest::default(), AtomicU64::new(0));
         let cores = cores.clamp(1, BELOW / 2);
@@ -172,12 +172,12 @@ impl Processor {
     }
 
     /// For [`Self::unlock`] to end.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, TurnQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock, if nobody has it.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Queue>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, TurnQueue>> {
         match self.queue.try_lock() {
             Ok(queue) => Some(queue),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -186,7 +186,7 @@ impl Processor {
     }
 
     /// Gives the lock back, and does what others have asked its holder for meanwhile.
-    fn unlock(&self, queue: MutexGuard<'_, Queue>) {
+    fn unlock(&self, queue: MutexGuard<'_, TurnQueue>) {
         drop(queue);
         loop {
             // Pairs with itself in other threads. Either who found the lock taken is seen to have
@@ -238,7 +238,7 @@ impl Processor {
     }
 
     /// Lets those go on who may, as long as there are cores; `beside` one more than that.
-    fn let_go_on(&self, queue: &mut Queue, beside: bool) {
+    fn let_go_on(&self, queue: &mut TurnQueue, beside: bool) {
         let mut room = self.cores.saturating_sub(self.at_work()) + u64::from(beside);
         while room > 0
             && let Some(next) = queue.next()
@@ -258,14 +258,14 @@ impl Processor {
 
     /// Returns whether one that is held up leaves the last core to somebody else: unless it is new,
     /// and its user has nothing at work either.
-    fn leaves_a_core(&self, queue: &Queue, next: &HeldUp) -> bool {
+    fn leaves_a_core(&self, queue: &TurnQueue, next: &HeldUp) -> bool {
         let comes = next.is_new && next.user.working.load(Ordering::Relaxed) == 0;
         !comes && self.is_left(queue, &next.user)
     }
 
     /// Returns whether a core is left to another user: one who ran something lately, and has
     /// nothing at work or held up.
-    fn is_left(&self, queue: &Queue, user: &User) -> bool {
+    fn is_left(&self, queue: &TurnQueue, user: &User) -> bool {
         let now = self.now();
         let is_absent = |other: &Arc<User>| {
             let seen = other.seen.load(Ordering::Relaxed);

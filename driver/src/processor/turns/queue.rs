@@ -10,7 +10,7 @@ use super::super::sync::{Condvar, Mutex, MutexGuard, elapsed};
 use super::{PATIENCE, User};
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct TurnQueue {
     pub(super) users: BTreeMap<u32, Weak<User>>,
     pub(super) held_up: Vec<HeldUp>,
     /// The time in nanoseconds that the user who went on last had had: what others begin with.
@@ -24,23 +24,23 @@ pub(super) struct HeldUp {
     pub(super) since: Instant,
     /// True if it has had no turn yet.
     pub(super) is_new: bool,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<TurnPlace>,
 }
 
 /// The place in which one that is held up waits.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TurnPlace {
     pub(super) may_go_on: Mutex<bool>,
     pub(super) told: Condvar,
 }
 
-impl Place {
+impl TurnPlace {
     pub(super) fn lock(&self) -> MutexGuard<'_, bool> {
         self.may_go_on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl TurnQueue {
     /// Returns the next that goes on, of those that may: of the user who has had least the highest
     /// priority, and of those who waited longest.
     pub(super) fn next(&self) -> Option<usize> {

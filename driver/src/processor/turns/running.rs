@@ -8,7 +8,7 @@ use nnburst_hal::process;
 use nnburst_hal::{Priority, TimePoint};
 
 use super::super::sync::{Condvar, Mutex, MutexGuard, elapsed};
-use super::queue::{HeldUp, Place, Queue};
+use super::queue::{HeldUp, TurnPlace, TurnQueue};
 use super::{LONG_TURN, ONE_ABOVE, PATIENCE, Processor, STUCK, TURN, User, counts_as};
 
 /// An execution or a preparation.
@@ -168,7 +168,7 @@ impl<'a> Running<'a> {
     }
 
     /// Returns whether somebody else goes on instead.
-    fn yields(&self, queue: &Queue, turn: Duration) -> bool {
+    fn yields(&self, queue: &TurnQueue, turn: Duration) -> bool {
         if self.user.has_higher(self.priority) {
             return true;
         }
@@ -190,9 +190,9 @@ impl<'a> Running<'a> {
     }
 
     /// Waits until it may go on, or need not any more; `is_new` before its first turn.
-    pub(super) fn wait(&self, mut queue: MutexGuard<'_, Queue>, is_new: bool) {
+    pub(super) fn wait(&self, mut queue: MutexGuard<'_, TurnQueue>, is_new: bool) {
         self.was_held_up.store(true, Ordering::Relaxed);
-        let place = Arc::new(Place { may_go_on: Mutex::new(false), told: Condvar::new() });
+        let place = Arc::new(TurnPlace { may_go_on: Mutex::new(false), told: Condvar::new() });
         let since = Instant::now();
         if !queue.held_up.iter().any(|it| it.user.uid == self.user.uid) {
             // No credit for the time that it asked for nothing.
@@ -234,7 +234,7 @@ impl<'a> Running<'a> {
     }
 
     /// Waits at its place for as long as patience is; returns whether it may go on.
-    fn is_told(&self, place: &Place) -> bool {
+    fn is_told(&self, place: &TurnPlace) -> bool {
         let may_go_on = place.lock();
         if *may_go_on {
             return true;

@@ -98,8 +98,8 @@ pub(super) fn lsh_projection(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 /// EMBEDDING_LOOKUP_SPARSE: ids, the places of each in a sparse tensor, that tensor's shape,
-/// weights, and the table. Rows of the table for the ids of one place, all but its last dimension, are
-/// summed by weight; option 0 says what the sum is divided by.
+/// weights, and the table. Rows of the table for the ids of one place, all but its last dimension,
+/// are summed by weight; option 0 says what the sum is divided by.
 pub(super) fn embedding_lookup_sparse(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let [ids, places, weights, table] = [call.arg(0)?, call.arg(1)?, call.arg(3)?, call.arg(4)?];
     let (lookups, depth) = match (&ids.shape[..], &places.shape[..], &weights.shape[..]) {
