@@ -4,11 +4,9 @@
 
 #[path = "common/run.rs"]
 mod once;
+#[path = "common/plan.rs"]
+mod plan;
 
-use std::sync::Arc;
-
-use nnburst_executor::{CompileOptions, ExtensionRegistry, Plan, TfliteExecutor};
-use nnburst_hal::tflite_extension;
 use nnburst_tflite::testing::{TfliteFile, Value};
 use nnburst_tflite::{ImportOptions, Imported, TensorKind};
 
@@ -25,13 +23,6 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 fn import(file: &TfliteFile, extension: bool) -> Imported {
     let options = ImportOptions { extension, ..ImportOptions::default() };
     Imported::from_bytes_with(&file.build(), options).unwrap()
-}
-
-fn plan(imported: &Imported) -> Plan {
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { extensions, ..CompileOptions::default() };
-    Plan::compile(&imported.model, &options).unwrap()
 }
 
 /// The sum of a tensor with itself, or its negative.
@@ -59,7 +50,7 @@ fn a_condition_chooses_a_graph() {
     for extension in [false, true] {
         let imported = import(&branches(), extension);
         assert_eq!(imported.model.referenced.len(), 2);
-        let plan = plan(&imported);
+        let plan = plan::compile(&imported).unwrap();
         for (condition, want) in [(1, [3.0, -4.0]), (0, [-1.5, 2.0])] {
             let x = bytes(&[1.5, -2.0]);
             let (outputs, _) = once::run(&mut plan.session(), &imported, &[&[condition], &x], &[]);
@@ -105,7 +96,7 @@ fn loops_go_on_while_their_condition_holds() {
         [(TensorKind::Int32, false), (TensorKind::Int32, true), (TensorKind::Int64, true)]
     {
         let imported = import(&doubling(kind), extension);
-        let plan = plan(&imported);
+        let plan = plan::compile(&imported).unwrap();
         for (first, want) in [(2i32, 8.0), (7, 1.0)] {
             let inputs = [first.to_le_bytes().to_vec(), bytes(&[1.0, -1.0])];
             let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
@@ -141,7 +132,7 @@ fn a_computed_scalar_is_a_condition() {
         file.outputs(&[y]);
     }
     let imported = import(&file, true);
-    let plan = plan(&imported);
+    let plan = plan::compile(&imported).unwrap();
     for (x, want) in [(2.0, 4.0), (0.25, -0.25)] {
         let (outputs, _) = once::run(&mut plan.session(), &imported, &[&bytes(&[x])], &[]);
         assert_eq!(floats(&outputs[0]), [want]);
@@ -221,7 +212,7 @@ fn variables_keep_their_value_from_one_execution_to_the_next() {
     let imported = import(&file, false);
     let [state] = &imported.states[..] else { panic!("{} states", imported.states.len()) };
     assert_eq!((state.info.name.as_str(), floats(&state.initial)), ("/total", vec![10.0, 20.0]));
-    let plan = plan(&imported);
+    let plan = plan::compile(&imported).unwrap();
     let mut states = vec![state.initial.clone()];
     for want in [[11.0, 22.0], [12.0, 24.0]] {
         let x = bytes(&[1.0, 2.0]);
@@ -321,7 +312,7 @@ fn state_after(file: &TfliteFile, firsts: &[&[u8]]) -> Vec<f32> {
     assert_eq!(imported.states.len(), 1);
     let state = &imported.states[0];
     assert_eq!((state.info.name.as_str(), floats(&state.initial)), ("/total", vec![0.5, 0.5]));
-    let plan = plan(&imported);
+    let plan = plan::compile(&imported).unwrap();
     let mut states = vec![state.initial.clone()];
     for first in firsts {
         let x = bytes(&[1.0, 2.0]);
@@ -385,7 +376,7 @@ fn the_shape_of_a_result_is_that_of_the_branch() {
         file.outputs(&[y]);
     }
     let imported = import(&file, true);
-    let plan = plan(&imported);
+    let plan = plan::compile(&imported).unwrap();
     for (condition, want) in [(1, -6.0), (0, -3.0)] {
         let x = bytes(&[1.0, 2.0]);
         let (outputs, _) = once::run(&mut plan.session(), &imported, &[&[condition], &x], &[]);
@@ -414,7 +405,7 @@ fn case_of(graphs: &[i32]) -> TfliteFile {
 #[test]
 fn a_case_beyond_the_last_is_the_last() {
     let imported = import(&case_of(&[1, 2]), true);
-    let plan = plan(&imported);
+    let plan = plan::compile(&imported).unwrap();
     for (index, want) in [(0i32, [1.0, 2.0]), (1, [-1.0, 2.0]), (7, [-1.0, 2.0]), (-3, [-1.0, 2.0])]
     {
         let (index, x) = (index.to_le_bytes(), bytes(&[1.0, -2.0]));

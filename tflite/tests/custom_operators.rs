@@ -2,14 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
-use std::sync::Arc;
+#[path = "common/file.rs"]
+mod file;
+#[path = "common/plan.rs"]
+mod plan;
 
-use nnburst_executor::{
-    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
-};
-use nnburst_hal::{View, ViewMut, tflite_extension};
+use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::TfliteFile;
-use nnburst_tflite::{ImportOptions, Imported, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
@@ -31,21 +30,7 @@ fn fields(values: &[i32]) -> Vec<u8> {
 }
 
 fn try_run(file: &TfliteFile, inputs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
-    let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
-    let imported =
-        Imported::from_bytes_with(&file.build(), options).map_err(|it| it.to_string())?;
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { extensions, ..CompileOptions::default() };
-    let plan = Plan::compile(&imported.model, &options).map_err(|error| error.to_string())?;
-    let sizes = imported.outputs.iter().map(|info| info.byte_len().unwrap());
-    let mut outputs: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
-    let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
-    let taken: Vec<_> = outputs.iter_mut().map(|it| Output::new(ViewMut::of(it))).collect();
-    let ran = plan.session().run(&given, &taken, &Control::default());
-    ran.map_err(|error| error.to_string())?;
-    drop(taken);
-    Ok(outputs)
+    file::outputs(&file::import(file)?, inputs, 0)
 }
 
 /// Numbers between -4 and 4.

@@ -4,11 +4,9 @@
 
 #[path = "common/run.rs"]
 mod once;
+#[path = "common/plan.rs"]
+mod plan;
 
-use std::sync::Arc;
-
-use nnburst_executor::{CompileOptions, ExtensionRegistry, Plan, TfliteExecutor};
-use nnburst_hal::tflite_extension;
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
 
@@ -24,10 +22,7 @@ fn import(file: &TfliteFile, widened_hybrid: bool) -> Imported {
 }
 
 fn run(imported: &Imported, input: &[f32]) -> Vec<Vec<f32>> {
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { extensions, ..CompileOptions::default() };
-    let plan = Plan::compile(&imported.model, &options).unwrap();
+    let plan = plan::compile(imported).unwrap();
     let bytes: Vec<u8> = input.iter().flat_map(|value| value.to_le_bytes()).collect();
     let (outputs, _) = once::run(&mut plan.session(), imported, &[&bytes], &[]);
     outputs.iter().map(|bytes| floats(bytes)).collect()

@@ -4,11 +4,9 @@
 
 #[path = "common/run.rs"]
 mod once;
+#[path = "common/plan.rs"]
+mod plan;
 
-use std::sync::Arc;
-
-use nnburst_executor::{CompileOptions, ExtensionRegistry, Plan, TfliteExecutor};
-use nnburst_hal::tflite_extension;
 use nnburst_tflite::testing::{TfliteFile, Value};
 use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
 
@@ -74,10 +72,7 @@ fn run(file: &TfliteFile, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let options = ImportOptions { extension: true, ..ImportOptions::default() };
     let imported = Imported::from_bytes_with(&file.build(), options).unwrap();
     assert!(imported.routes.iter().all(|route| matches!(route, Route::Extension(_))));
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { extensions, ..CompileOptions::default() };
-    let mut session = Plan::compile(&imported.model, &options).unwrap().session();
+    let mut session = plan::compile(&imported).unwrap().session();
     let mut states: Vec<Vec<u8>> = imported.states.iter().map(|it| it.initial.clone()).collect();
     let mut results = Vec::new();
     for input in inputs {

@@ -3,14 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
-use std::sync::Arc;
+#[path = "common/file.rs"]
+mod file;
+#[path = "common/plan.rs"]
+mod plan;
 
-use nnburst_executor::{
-    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
-};
-use nnburst_hal::{View, ViewMut, tflite_extension};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
-use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
+use nnburst_tflite::{Route, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
@@ -34,22 +33,9 @@ fn bytes_of_ints(values: &[i32]) -> Vec<u8> {
 
 /// The outputs of a file, or why it does not run; results may be as long as `room`.
 fn run_within(file: &TfliteFile, inputs: &[Vec<u8>], room: usize) -> Result<Vec<Vec<u8>>, String> {
-    let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
-    let imported =
-        Imported::from_bytes_with(&file.build(), options).map_err(|it| it.to_string())?;
+    let imported = file::import(file)?;
     assert!(imported.routes.iter().all(|route| matches!(route, Route::Extension(_))));
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { arena_limit: 1 << 24, extensions, ..CompileOptions::default() };
-    let plan = Plan::compile(&imported.model, &options).map_err(|error| error.to_string())?;
-    let sizes = imported.outputs.iter().map(|info| info.byte_len().unwrap_or(room));
-    let mut outputs: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
-    let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
-    let taken: Vec<_> = outputs.iter_mut().map(|it| Output::new(ViewMut::of(it))).collect();
-    let ran = plan.session().run(&given, &taken, &Control::default());
-    ran.map_err(|error| error.to_string())?;
-    drop(taken);
-    Ok(outputs)
+    file::outputs(&imported, inputs, room)
 }
 
 fn run(file: &TfliteFile, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {

@@ -2,34 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
+#[path = "common/plan.rs"]
+mod plan;
+
 use std::io::Write;
-use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use nnburst_executor::{
-    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
-};
-use nnburst_hal::tflite_extension::{self, ExtensionType};
+use nnburst_executor::{Control, Input, Output};
+use nnburst_hal::tflite_extension::ExtensionType;
 use nnburst_hal::{OperandType, View, ViewMut};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value, write};
 use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorInfo, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
 
-fn plan(imported: &Imported) -> Plan {
-    let mut extensions = ExtensionRegistry::default();
-    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { extensions, ..CompileOptions::default() };
-    Plan::compile(&imported.model, &options).unwrap()
-}
-
 /// The outputs for inputs, each with its size in bytes.
 fn run(imported: &Imported, inputs: &[&[u8]], sizes: &[usize]) -> Vec<Vec<u8>> {
     let given: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
     let mut outputs: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![0; size]).collect();
     let taken: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
-    plan(imported).session().run(&given, &taken, &Control::default()).unwrap();
+    plan::compile(imported).unwrap().session().run(&given, &taken, &Control::default()).unwrap();
     drop(taken);
     outputs
 }
