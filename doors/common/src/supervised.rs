@@ -17,6 +17,8 @@ pub type MakeError = Box<dyn Error + Send + Sync>;
 
 type Make<T> = Box<dyn FnMut(&Device, &DoorOptions) -> Result<T, MakeError> + Send>;
 
+type Open = fn(&DoorOptions) -> Result<Device, RuntimeError>;
+
 /// The pause after the first time that the thing is made; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
@@ -36,6 +38,7 @@ const DYING: Duration = Duration::from_millis(50);
 pub struct Supervised<T> {
     options: DoorOptions,
     log: Log,
+    open: Open,
     make: Make<T>,
     made: Option<Made<T>>,
     /// The time before which nothing is made again, and the pause after the next time.
@@ -63,6 +66,7 @@ impl<T> Supervised<T> {
         Self {
             options,
             log,
+            open: DoorOptions::open_device,
             make: Box::new(make),
             made: None,
             not_before: None,
@@ -70,6 +74,12 @@ impl<T> Supervised<T> {
             why: String::new(),
             origin: Origin::here(),
         }
+    }
+
+    /// Has devices opened by `open`, for doors that bring the driver's program along.
+    #[must_use]
+    pub fn opened_by(self, open: Open) -> Self {
+        Self { open, ..self }
     }
 
     /// The thing; made where it isn't there and the pause after the last failure is over.
@@ -95,7 +105,7 @@ impl<T> Supervised<T> {
         }
         self.not_before = now.checked_add(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        let made = self.options.open_device().map_err(MakeError::from).and_then(|device| {
+        let made = (self.open)(&self.options).map_err(MakeError::from).and_then(|device| {
             let thing = (self.make)(&device, &self.options)?;
             Ok(Made { thing, device, since: now })
         });

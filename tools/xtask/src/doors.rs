@@ -36,6 +36,7 @@ const DOORS: &[Door] = &[
         run: || Ok(()),
     },
     Door { name: "python", tools: &[("python3", "python3")], packages: &[], run: python },
+    Door { name: "dora", tools: &[("python3", "python3")], packages: &[], run: crate::dora::run },
     Door {
         name: "tflite-delegate",
         tools: &[("python3", "python3")],

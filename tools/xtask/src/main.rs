@@ -30,6 +30,7 @@ mod arm;
 mod cargo;
 mod dist;
 mod doors;
+mod dora;
 mod fuzz;
 mod install;
 mod layers;
