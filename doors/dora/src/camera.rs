@@ -25,6 +25,8 @@ const OWN: [Key; 5] = [
 
 /// The output for frames.
 const FRAME: &str = "frame";
+/// The time from the last frame to the end.
+const LINGER: Duration = Duration::from_millis(500);
 /// The most photos that are kept.
 const MOST_PHOTOS: usize = 64;
 
@@ -88,6 +90,8 @@ pub(crate) fn run(args: &[String], log: &Log) -> Result<(), Failure> {
             due = Instant::now();
         }
     }
+    // With its end a node's last message may be lost.
+    sleep_until(Instant::now() + LINGER, &mut node);
     log.summary(&format!("all frames are sent, {late} of them late"));
     Ok(())
 }

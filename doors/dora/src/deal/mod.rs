@@ -15,7 +15,7 @@ use nnburst_doors_common::{Grammar, Key, Log};
 pub(crate) use credit::{Dealer, FrameId, Limits, Time};
 
 use crate::Failure;
-use crate::infer::{DONE, EVENT, STATUS, names};
+use crate::infer::{CPU, DONE, EVENT, STATUS, names};
 use crate::node::{Happened, Message, Node};
 use crate::settings::{Own, SettingsError, key, pairs};
 use crate::stamp::{Stamp, handed_on, integer, set};
@@ -108,6 +108,11 @@ impl Dealing {
             let happened = match node.poll() {
                 Some(happened) => happened,
                 None => {
+                    // Only with all messages read is who seems silent so.
+                    if Instant::now() >= look {
+                        look = Instant::now() + LOOK;
+                        self.look(node)?;
+                    }
                     self.deal(node)?;
                     node.wait_until(look)
                 }
@@ -119,19 +124,19 @@ impl Dealing {
                 Happened::End { is_stopped: false } => self.frames.clear(),
                 Happened::Back(_) | Happened::Nothing => {}
             }
-            if Instant::now() >= look {
-                look = Instant::now() + LOOK;
-                for worker in self.dealer.look(self.begun.elapsed()) {
-                    self.tell_of(worker, "silent", node)?;
-                }
-                self.tell_lost(node)?;
-            }
             if Instant::now() >= tell {
                 tell = Instant::now() + TELL;
                 self.tell(node, "counts", "counts")?;
             }
         }
         Ok(())
+    }
+
+    fn look(&mut self, node: &mut Node) -> Result<(), Failure> {
+        for worker in self.dealer.look(self.begun.elapsed()) {
+            self.tell_of(worker, "silent", node)?;
+        }
+        self.tell_lost(node)
     }
 
     fn receive(&mut self, message: Message, node: &mut Node) -> Result<(), Failure> {
@@ -194,7 +199,7 @@ impl Dealing {
         set(&mut parameters, EVENT, Parameter::String(event.to_owned()));
         set(&mut parameters, "workers", integer(self.dealer.present()));
         set(&mut parameters, "lost", integer(self.lost));
-        set(&mut parameters, "cpu_ms", integer(crate::node::processor_time().as_millis()));
+        set(&mut parameters, CPU, integer(crate::node::processor_time().as_millis()));
         node.send(STATUS, parameters, text.to_owned())
     }
 

@@ -26,7 +26,7 @@ use nnburst_doors_common::Log;
 
 pub(crate) use input::{ENCODING, HEIGHT, WIDTH};
 pub(crate) use settings::{GRAMMAR, names};
-pub(crate) use status::{DONE, EVENT, OUTCOME, Outcome, STATUS};
+pub(crate) use status::{CPU, DONE, EVENT, OUTCOME, Outcome, STATUS};
 
 use self::incoming::Incoming;
 use self::model::{Model, Recovered, Trouble};

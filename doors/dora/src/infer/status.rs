@@ -15,6 +15,8 @@ pub(crate) const STATUS: &str = "status";
 pub(crate) const DONE: &str = "done";
 /// The parameter of `done` that tells how the frame ended.
 pub(crate) const OUTCOME: &str = "outcome";
+/// The parameter of `status` that is the node's processor time in milliseconds.
+pub(crate) const CPU: &str = "cpu_ms";
 /// The parameter of `status` that tells what happened.
 pub(crate) const EVENT: &str = "event";
 
@@ -139,7 +141,7 @@ impl Reporter {
             set(&mut parameters, outcome.name(), integer(*count));
         }
         set(&mut parameters, "restarts", integer(self.restarts));
-        set(&mut parameters, "cpu_ms", integer(processor_time().as_millis()));
+        set(&mut parameters, CPU, integer(processor_time().as_millis()));
         let text = if text.is_empty() { event.to_owned() } else { format!("{event}: {text}") };
         node.send(STATUS, parameters, text)
     }

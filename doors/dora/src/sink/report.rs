@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use dora_node_api::serde_json::{self, Value, json};
 use hdrhistogram::Histogram;
 
+use crate::infer::CPU;
+
 /// Times in microseconds, up to a minute with three digits.
 #[derive(Debug)]
 struct Times(Histogram<u64>);
@@ -34,6 +36,16 @@ pub(crate) struct Sender {
     results: u64,
     /// The counts of its last message of `status`.
     told: BTreeMap<String, i64>,
+    /// The processor time that it had taken by the first of them.
+    cpu_before: Option<i64>,
+}
+
+impl Sender {
+    fn json(&self) -> Value {
+        let Self { results, told, cpu_before } = self;
+        let cpu = told.get(CPU).zip(*cpu_before).map(|(after, before)| after - before);
+        json!({ "results": results, "told": told, "cpu_ms": cpu })
+    }
 }
 
 /// The figures.
@@ -107,18 +119,19 @@ impl Report {
 
     /// A node told its counts.
     pub(crate) fn told(&mut self, node: &str, counts: BTreeMap<String, i64>) {
-        self.sender(node).told = counts;
+        let sender = self.sender(node);
+        if sender.cpu_before.is_none() {
+            sender.cpu_before = counts.get(CPU).copied();
+        }
+        sender.told = counts;
     }
 
     /// The figures as JSON.
     pub(crate) fn json(&self) -> Value {
         let sent: i64 = self.sent.values().map(|highest| highest.saturating_add(1)).sum();
         let seconds = self.last.map_or(0.0, |last| (last - self.begun).as_secs_f64());
-        let nodes: BTreeMap<_, _> = self
-            .senders
-            .iter()
-            .map(|(name, sender)| (name, json!({ "results": sender.results, "told": sender.told })))
-            .collect();
+        let nodes: BTreeMap<_, _> =
+            self.senders.iter().map(|(name, sender)| (name, sender.json())).collect();
         #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
         let rate = if seconds > 0.0 { (self.results - 1) as f64 / seconds } else { 0.0 };
         json!({
@@ -177,6 +190,9 @@ mod tests {
             report.seen("a", seq);
             report.arrived("w0", Duration::from_millis(age), Some(Duration::from_millis(5)));
         }
+        for cpu in [100, 130] {
+            report.told("w0", BTreeMap::from([(CPU.to_owned(), cpu)]));
+        }
         report.lost("dropped");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
@@ -184,7 +200,8 @@ mod tests {
         let read: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!((&read["sent"], &read["results"]), (&json!(3), &json!(2)));
         assert_eq!(read["lost"], json!({ "dropped": 1 }));
-        assert_eq!(read["nodes"]["w0"]["results"], 2);
+        let node = &read["nodes"]["w0"];
+        assert_eq!((&node["results"], &node["cpu_ms"]), (&json!(2), &json!(30)));
         let p50 = read["age_ms"]["p50"].as_f64().unwrap();
         assert!((9.9..10.2).contains(&p50), "{p50}");
         assert!(report.line().starts_with("2 of 3 frames"), "{}", report.line());

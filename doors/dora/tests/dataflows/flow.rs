@@ -33,8 +33,21 @@ impl Folder {
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("dataflows").join(name);
         let mut text = fs::read_to_string(shipped).unwrap();
         let node = env!("CARGO_BIN_EXE_nnburst-dora-node");
-        let common = [("../target/release/nnburst-dora-node", node), ("folder=photos ", "")];
-        for (from, to) in common.iter().chain(edits) {
+        let here = folder.path().display();
+        let (model_at, report_at) = (format!("model={here}/"), format!("report={here}/"));
+        for (from, to) in [
+            ("../target/release/nnburst-dora-node", node),
+            ("/opt/nnburst/nnburst-dora-node", node),
+            ("folder=photos ", ""),
+            ("folder=/opt/nnburst/photos ", ""),
+            ("model=/opt/nnburst/", "model="),
+            ("report=/tmp/", "report="),
+            ("model=", &model_at),
+            ("report=", &report_at),
+        ] {
+            text = text.replace(from, to);
+        }
+        for (from, to) in edits {
             assert!(text.contains(from), "{name} has no {from:?}");
             text = text.replace(from, to);
         }
@@ -122,8 +135,10 @@ impl Running {
         }
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+    /// Returns whether the process is there after some time.
+    pub(crate) fn is_running_after(&mut self, time: Duration) -> bool {
+        std::thread::sleep(time);
+        self.child.try_wait().unwrap().is_none()
     }
 
     /// Kills the process alone.

@@ -5,4 +5,5 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod flow;
+mod machines;
 mod one_machine;
