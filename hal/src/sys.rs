@@ -59,17 +59,45 @@ pub(crate) struct FileStatus {
     pub(crate) device_major: u32,
 }
 
+/// Owner, mode and names of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOwner {
+    pub(crate) uid: u32,
+    /// Its type and permission bits.
+    pub(crate) mode: libc::mode_t,
+    /// The number of its names.
+    pub(crate) links: u64,
+}
+
+/// Looks up whose a file is. (`fstat` of 32-bit machines fails with `EOVERFLOW` where the file's
+/// number or size has more bits.)
+pub(crate) fn file_owner(fd: impl AsFd) -> Result<FileOwner, Errno> {
+    let mask = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_UID | libc::STATX_NLINK;
+    let status = statx(fd.as_fd(), libc::AT_EMPTY_PATH, mask)?;
+    let (uid, links) = (status.stx_uid, u64::from(status.stx_nlink));
+    Ok(FileOwner { uid, mode: libc::mode_t::from(status.stx_mode), links })
+}
+
+/// The size of a file in bytes.
+pub(crate) fn file_size(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    Ok(statx(fd, libc::AT_EMPTY_PATH, libc::STATX_SIZE)?.stx_size)
+}
+
 /// Looks a file up without asking its file system, which may be another process's.
 pub(crate) fn file_status(fd: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    let (fd, mask) = (fd.as_raw_fd(), libc::STATX_TYPE);
+    let status = statx(fd, flags, libc::STATX_TYPE)?;
+    let kind = file_type(libc::mode_t::from(status.stx_mode));
+    Ok(FileStatus { kind, device_major: status.stx_dev_major })
+}
+
+fn statx(fd: BorrowedFd<'_>, flags: i32, mask: u32) -> Result<libc::statx, Errno> {
     // SAFETY: all zeros is a valid statx.
     let mut status: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: an empty string, and a structure that the call fills.
-    let filled = unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, &raw mut status) };
+    let filled = unsafe { libc::statx(fd.as_raw_fd(), c"".as_ptr(), flags, mask, &raw mut status) };
     Errno::result(filled)?;
-    let kind = file_type(libc::mode_t::from(status.stx_mode));
-    Ok(FileStatus { kind, device_major: status.stx_dev_major })
+    Ok(status)
 }
 
 /// Since Linux 6.1; not every libc has the name.

@@ -8,7 +8,6 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
 use super::backing::Backing;
@@ -16,7 +15,7 @@ use super::error::{MemoryError, MemoryKind};
 use super::mapping::{Access, Mapping};
 use crate::budget::{Budget, Charge};
 use crate::process::{Origin, check_file_size};
-use crate::sys::{offset, pread, pwrite, retry_on_intr, seals};
+use crate::sys::{file_size, offset, pread, pwrite, retry_on_intr, seals};
 
 /// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells
 /// apart.
@@ -442,8 +441,7 @@ fn copy_file_bytes(
 }
 
 fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {
-    let stat = fstat(fd).map_err(MemoryError::system("fstat"))?;
-    let file = u64::try_from(stat.st_size).unwrap_or(0);
+    let file = file_size(fd).map_err(MemoryError::system("statx"))?;
     match offset.checked_add(size) {
         Some(end) if end <= file => Ok(()),
         _ => Err(MemoryError::OutOfFile { offset, size, file }),

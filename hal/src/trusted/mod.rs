@@ -28,9 +28,9 @@ use nix::NixPath;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, mkdirat};
 
-use crate::sys::file_type;
+use crate::sys::{FileOwner, file_owner, file_type};
 
 pub use error::TrustError;
 pub use owners::Owners;
@@ -82,7 +82,7 @@ impl TrustedDir {
         if !step.is_directory() {
             return Err(TrustError::Kind { path: step.path, expected: "directory" });
         }
-        let (owner, mode) = (step.stat.st_uid, step.stat.st_mode & 0o7777);
+        let (owner, mode) = (step.stat.uid, step.stat.mode & 0o7777);
         let shared = step.shared || mode & OTHERS_WRITE != 0;
         Ok(Self { fd: step.fd, path: step.path, owner, mode, owners, shared })
     }
@@ -144,7 +144,7 @@ impl TrustedDir {
             Errno::ELOOP => TrustError::Link { path: path.clone() },
             errno => TrustError::system(&path, errno),
         })?;
-        let stat = fstat(&fd).map_err(|errno| TrustError::system(&path, errno))?;
+        let stat = file_owner(&fd).map_err(|errno| TrustError::system(&path, errno))?;
         let step = Step { fd, path, stat, shared: self.shared };
         step.check_file(self.owners)?;
         if flags.intersects(OFlag::O_WRONLY | OFlag::O_RDWR) {
@@ -230,7 +230,7 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
 struct Step {
     fd: OwnedFd,
     path: PathBuf,
-    stat: FileStat,
+    stat: FileOwner,
     /// True if a directory on the way is one that everybody may write.
     shared: bool,
 }
@@ -243,7 +243,8 @@ impl Step {
         shared: bool,
     ) -> Result<Self, TrustError> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let opened = openat(dir, name, flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
+        let opened =
+            openat(dir, name, flags, Mode::empty()).and_then(|fd| Ok((file_owner(&fd)?, fd)));
         match opened {
             Ok((stat, fd)) => Ok(Self { fd, path, stat, shared }),
             Err(errno) => Err(TrustError::system(&path, errno)),
@@ -251,7 +252,7 @@ impl Step {
     }
 
     fn kind(&self) -> SFlag {
-        file_type(self.stat.st_mode)
+        file_type(self.stat.mode)
     }
 
     fn is_directory(&self) -> bool {
@@ -260,12 +261,12 @@ impl Step {
 
     /// Returns whether root alone decides what is here.
     fn is_roots(&self, owners: Owners) -> bool {
-        let alone = self.stat.st_mode & OTHERS_WRITE == 0 || self.kind() == SFlag::S_IFLNK;
-        !self.shared && alone && owners.is_root(self.stat.st_uid, self.shared)
+        let alone = self.stat.mode & OTHERS_WRITE == 0 || self.kind() == SFlag::S_IFLNK;
+        !self.shared && alone && owners.is_root(self.stat.uid, self.shared)
     }
 
     fn check_owner(&self, owners: Owners) -> Result<(), TrustError> {
-        let owner = self.stat.st_uid;
+        let owner = self.stat.uid;
         if owners.has(owner) || owners.is_root(owner, self.shared) {
             return Ok(());
         }
@@ -275,8 +276,8 @@ impl Step {
     /// A directory on the way; one that is shared must be root's and sticky.
     fn check_directory(&self, owners: Owners) -> Result<(), TrustError> {
         self.check_owner(owners)?;
-        let mode = self.stat.st_mode & 0o7777;
-        let sticky = mode & 0o1000 != 0 && owners.is_root(self.stat.st_uid, self.shared);
+        let mode = self.stat.mode & 0o7777;
+        let sticky = mode & 0o1000 != 0 && owners.is_root(self.stat.uid, self.shared);
         if mode & OTHERS_WRITE != 0 && !sticky {
             return Err(TrustError::Writable { path: self.path.clone(), mode });
         }
@@ -290,7 +291,7 @@ impl Step {
             _ => return Err(TrustError::Kind { path: self.path.clone(), expected: "file" }),
         }
         self.check_owner(owners)?;
-        let mode = self.stat.st_mode & 0o7777;
+        let mode = self.stat.mode & 0o7777;
         if mode & OTHERS_WRITE != 0 {
             return Err(TrustError::Writable { path: self.path.clone(), mode });
         }
@@ -300,10 +301,9 @@ impl Step {
 
     /// In a shared directory others may give a file of ours a name of their choice.
     fn check_links(&self) -> Result<(), TrustError> {
-        match self.stat.st_nlink {
+        match self.stat.links {
             1 => Ok(()),
-            #[expect(clippy::useless_conversion, reason = "its type differs between machines")]
-            links => Err(TrustError::Links { path: self.path.clone(), links: links.into() }),
+            links => Err(TrustError::Links { path: self.path.clone(), links }),
         }
     }
 }
@@ -322,7 +322,7 @@ fn walk(path: &Path, owners: Owners, make: bool) -> Result<Step, TrustError> {
         if !at.is_directory() {
             return Err(TrustError::Kind { path: at.path, expected: "directory" });
         }
-        let shared = at.shared || at.stat.st_mode & OTHERS_WRITE != 0;
+        let shared = at.shared || at.stat.mode & OTHERS_WRITE != 0;
         let path = at.path.join(&name);
         let next = || Step::open(at.fd.as_fd(), path.clone(), name.as_os_str(), shared);
         let step = match next() {

@@ -182,7 +182,7 @@ pub enum Rule {
     NoSuchOperand { direction: Direction, position: usize, operand: u32, operands: usize },
     #[error("the operation needs HAL {since:?}, this is {version:?}")]
     OperationTooNew { since: Version, version: Version },
-    #[error("{given} {direction}s, where the operation has {least} to {most}")]
+    #[error("{given} {direction}s, where the operation has {}", counts(*least, *most))]
     ArgumentCount { direction: Direction, given: usize, least: usize, most: usize },
     #[error("{direction} {position} is a {given}, where {expected} would fit")]
     ArgumentType {
@@ -319,5 +319,14 @@ impl fmt::Display for LoopOperand {
                 write!(f, "{direction} {position} of referenced graph {graph}")
             }
         }
+    }
+}
+
+/// The numbers of arguments that an operation may have.
+fn counts(least: usize, most: usize) -> String {
+    match most {
+        usize::MAX => format!("{least} or more"),
+        _ if most == least => least.to_string(),
+        _ => format!("{least} to {most}"),
     }
 }

@@ -526,6 +526,8 @@ mod tests {
         assert_eq!((used(), budget.used(Resource::Mappings)), (0, 0));
     }
 
+    /// A quarter of 32 bits of addresses is what a machine may well have.
+    #[cfg(target_pointer_width = "64")]
     #[test]
     fn what_the_system_has_not_is_an_error() {
         let needed = usize::MAX >> 2;

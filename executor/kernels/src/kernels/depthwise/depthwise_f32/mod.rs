@@ -190,9 +190,11 @@ impl Depthwise {
             };
             let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 8 };
             let taps = region.lines.len() * region.columns.len() + 1;
-            let pixel_ns = channels * taps / per_ns + 1;
-            if pixel_ns * region.width * region.height <= REGION_NS {
-                if poll::work(pixel_ns * region.width * region.height).is_ok() {
+            // Saturating: a region of a far border has more than 32 bits count.
+            let pixel_ns = channels.saturating_mul(taps) / per_ns + 1;
+            let region_ns = pixel_ns.saturating_mul(region.width).saturating_mul(region.height);
+            if region_ns <= REGION_NS {
+                if poll::work(region_ns).is_ok() {
                     // SAFETY: regions keep to the image; `best` chose what the machine has.
                     unsafe { (self.variant.run)(&pixels) };
                 }
