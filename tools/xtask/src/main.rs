@@ -31,6 +31,7 @@ mod cargo;
 mod dist;
 mod doors;
 mod dora;
+mod estimate;
 mod fuzz;
 mod install;
 mod layers;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         "operations" => operations(),
         "peers" => peers::run(rest),
         "dist" => dist::run(rest),
+        "estimate" => estimate::run(),
         "doors" => doors::run(rest),
         "fuzz" => fuzz::run(rest),
         "ignored" => ignored(),
@@ -80,7 +82,7 @@ fn main() -> ExitCode {
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | dist | doors | fuzz | ignored | install | layers | links | mlts | arm | cross | symbols | tflite-diff | asan | miri | tsan"
+                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | dist | doors | estimate | fuzz | ignored | install | layers | links | mlts | arm | cross | symbols | tflite-diff | asan | miri | tsan"
             );
             return ExitCode::from(2);
         }
