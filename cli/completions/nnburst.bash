@@ -1061,7 +1061,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__serve)
-            opts="-h --driver --calibrate --fd --threads --hint --no-sandbox --help"
+            opts="-h --driver --calibrate --fd --threads --hint --no-sandbox --config --set --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1081,6 +1081,18 @@ _nnburst() {
                     ;;
                 --hint)
                     COMPREPLY=($(compgen -W "bf16" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "plain json journal" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -114,8 +114,13 @@ widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l driver -d 'The driver: nnburst-cpu, or a sample driver such as nnapi-sample_all' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l fd -d 'Serve one client on this inherited socket, and end when it disconnects' -r
-complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l threads -d 'Threads that compute one execution' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l threads -d 'Threads that compute one execution [default: 1]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l hint -d 'A precision hint: models that allow relaxed precision are computed faster and less exactly' -r -f -a "bf16\t'Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers)'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l config -d 'The file of limits and idle times, which SIGHUP has read again [default: ~/.config/nnburst/serve.toml, else /etc/nnburst/serve.toml, where there is one]' -r -F
+complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l set -d 'A setting of that file, such as user.models=16, user.memory=2GiB or users.camera.realtime-bursts=1; it counts before the file' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l log-format -d 'The form of the log [default: journal where standard error is the journal\'s, else plain]' -r -f -a "plain\t'Lines for people'
+json\t'A JSON object per line'
+journal\t'Entries of systemd\'s journal, with fields'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l calibrate -d 'First measure the driver\'s figures on this machine; they are kept for its next starts'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l no-sandbox -d 'Keep this user\'s rights while serving: files, sockets, programs. Without them, a client that takes the driver over by a fault of its code gets no further than the driver'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -18,6 +18,7 @@ mod failure;
 mod files;
 mod pace;
 mod progress;
+mod serving;
 mod session;
 mod source;
 mod stats;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use nnburst::{LoggingError, Settings};
+use nnburst::{LogOptions, LoggingError, Settings};
 use signal_hook::consts::SIGXFSZ;
 
 use args::{Cli, Command};
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         warn(&format!("SIGXFSZ: {error}"));
     }
     let mut out = std::io::stdout().lock();
-    let result = begin_logging()
+    let result = begin_logging(&cli.command)
         .inspect(|()| warn_of_settings(&cli.command))
         .and_then(|()| dispatch(&cli.command, &mut out))
         .and_then(|()| Ok(out.flush()?));
@@ -75,8 +76,14 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Begins to log as the settings ask. Spans that can't be written don't end the command.
-fn begin_logging() -> Result<(), Failure> {
-    match nnburst::start_logging("nnburst") {
+fn begin_logging(command: &Command) -> Result<(), Failure> {
+    let mut options = LogOptions { process: "nnburst", ..LogOptions::default() };
+    if let Command::Serve(args) = command {
+        options.format = args.log_format.map(Into::into);
+        // A service has nobody else to report to; a driver that is spawned has its client.
+        options.events = args.fd.is_none().then_some("warn,nnburst::serve=info");
+    }
+    match nnburst::start_logging_with(&options) {
         Err(error @ LoggingError::UnknownTags(_)) => Err(Failure::usage(error.to_string())),
         Err(error) => {
             warn(&error.to_string());

@@ -63,6 +63,7 @@ impl CpuBurst {
     }
 
     fn run(&mut self, received: &mut BurstRequest) -> Result<Timing> {
+        self.compiled.client().count_execution()?;
         let began = self.compiled.clock(&received.options);
         self.compiled.check_deadline(&received.options, Duration::ZERO)?;
         let pools = &received.pools;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nnburst_hal::{Budget, Priority, TimePoint};
+use nnburst_hal::{Budget, Priority, Result, TimePoint};
 use nnburst_hal_ipc::{FenceWaiter, Peer, Pool};
 
 use crate::processor::{Processor, Running, User};
@@ -20,9 +20,9 @@ pub(crate) struct Client {
     /// Whose it is: priorities and shares of the processor are those of all clients of a user.
     pub(crate) user: Arc<User>,
     /// Its place among those that the service serves, until the last of its work has ended.
-    _peer: Option<Peer>,
-    /// True if it is of the driver's own user: what it asks of the whole machine (real-time
-    /// scheduling, locked memory) is for that user to grant.
+    peer: Option<Peer>,
+    /// True if it may ask for real-time scheduling and locked memory, which are the whole machine's:
+    /// a client of the service, whose limits are looked at there, or the driver's own user.
     pub(crate) trusted: bool,
     /// The pool that prepares its models; `None`: whoever asks, since in this process threads that
     /// have nothing else to do would but wait for others, and being woken takes as long as a small
@@ -47,7 +47,7 @@ impl Client {
             fences: FenceWaiter::new(Arc::clone(&gone)),
             gone,
             trusted,
-            _peer: None,
+            peer: None,
             user: Processor::of_process().user(uid),
             preparations,
             executions: [(); 3].map(|()| Pool::new("nnburst-execute", EXECUTING, usize::MAX)),
@@ -62,8 +62,8 @@ impl Client {
         Self {
             fences: FenceWaiter::charged_to(budget, Arc::clone(&gone)),
             gone,
-            trusted: uid == own_user(),
-            _peer: Some(peer.clone()),
+            trusted: true,
+            peer: Some(peer.clone()),
             user: Processor::of_process().user(uid),
             preparations: Some(pool("nnburst-prepare", PREPARING)),
             executions: [(); 3].map(|()| pool("nnburst-execute", EXECUTING)),
@@ -74,6 +74,14 @@ impl Client {
     /// Returns the budget that the client's objects are charged to, if there is one.
     pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
         self.budget.as_ref()
+    }
+
+    /// Counts an execution of a burst, which the service doesn't see.
+    ///
+    /// # Errors
+    /// The client's user has executed as often as it may.
+    pub(crate) fn count_execution(&self) -> Result<()> {
+        self.peer.as_ref().map_or(Ok(()), Peer::count_execution)
     }
 
     /// Takes a place among what all users have at work, for what is done for this client.

@@ -55,7 +55,7 @@ impl CpuDriver {
 
     /// The driver as a service, to listen or to serve a connected socket.
     pub fn service(&self) -> Service {
-        Service::with_limits(self.name(), self.clone(), self.0.options.limits)
+        Service::new(self.name(), self.clone())
     }
 
     fn device_for(&self, client: Client) -> Arc<dyn Device> {

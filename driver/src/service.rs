@@ -7,21 +7,21 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nnburst_hal::process;
-use nnburst_hal_ipc::{Serving, inherited, raise_descriptor_limit};
+use nnburst_hal_ipc::{Service, Serving, inherited, raise_descriptor_limit};
 
 use crate::device::CpuDriver;
 use crate::sandbox::Sandbox;
 
-/// Listens on the socket that systemd started this process with, or else as the driver's name in a
-/// directory of services ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until
-/// what it returns is dropped. With a sandbox, the process gives up the rest of its rights before
+/// Has a driver's [service](crate::CpuDriver::service) listen on the socket that systemd started
+/// this process with, or else by its name in a directory of services
+/// ([`service_dir`](nnburst_hal_ipc::service_dir) is the usual one), until what it returns is
+/// dropped. With a sandbox, the process gives up the rest of its rights before
 /// the first client is accepted.
 ///
 /// # Errors
 /// The directory is not ours alone, the name is served already, or the sandbox can't be entered.
-pub fn serve_in(driver: &CpuDriver, dir: &Path, sandbox: Option<&Sandbox>) -> io::Result<Serving> {
+pub fn serve_in(service: &Service, dir: &Path, sandbox: Option<&Sandbox>) -> io::Result<Serving> {
     raise_descriptor_limit();
-    let service = driver.service();
     let (bound, sandbox) = match service.bind_activated()? {
         Some(bound) => (bound, sandbox.cloned()),
         None => (service.bind(dir)?, sandbox.map(|sandbox| sandbox.clone().removing_in(dir))),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use nnburst_executor::CompileOptions;
 use nnburst_hal::Result;
 use nnburst_hal::process::Origin;
-use nnburst_hal_ipc::Limits;
 
 use crate::buffer::Buffers;
 use crate::cache::Identity;
@@ -27,8 +26,6 @@ pub struct CpuDriverOptions {
     /// Lets models that allow relaxed precision be computed with bf16 numbers: see
     /// [`CompileOptions::bf16`](nnburst_executor::CompileOptions::bf16).
     pub bf16: bool,
-    /// The limits of one client of the service.
-    pub limits: Limits,
     /// Figures that were measured on the machine, instead of the driver's own.
     pub measured: Option<Measured>,
     /// Scratch memory and helping threads that no execution used for this long are given back.
@@ -45,7 +42,6 @@ impl Default for CpuDriverOptions {
         Self {
             threads: 1,
             bf16: false,
-            limits: Limits::default(),
             measured: None,
             idle: Duration::from_secs(10),
             keep_warm: true,

@@ -46,7 +46,7 @@ pub use directory::{
     DirectoryError, is_served, service_dir, service_owners, services, socket_path,
 };
 pub use fences::FenceWaiter;
-pub use limits::Limits;
+pub use limits::{ConnectionLimits, ServiceLimits, UserLimits};
 pub use manager::ServiceManager;
 pub use pool::Pool;
 pub use process::{ProcessLimits, raise_descriptor_limit};

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use nnburst_hal::environment;
 use nnburst_hal::process::spawn;
 
@@ -47,6 +48,13 @@ impl ServiceManager {
     /// Tells that clients are served from now on.
     pub fn ready(&self) {
         self.tell("READY=1");
+    }
+
+    /// Tells that the service reads its configuration anew; [`ready`](Self::ready) says that it has.
+    pub fn reloading(&self) {
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+        let now = now.map_or(0, |now| now.as_micros());
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
     }
 
     /// Tells that the service ends as it was asked to.

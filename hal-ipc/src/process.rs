@@ -161,26 +161,15 @@ impl Process {
     }
 }
 
-/// The budget of a user of this process's services.
+/// The budget of a user of this process's services. It goes with the last who holds it.
 pub(crate) fn user(uid: u32) -> Arc<Budget> {
     let process = PROCESS.get_or_init(|| Process::new(&ProcessLimits::of_machine()));
-    by_user(&process.users, uid, || {
-        process.budget.fair_child(format!("user {uid}"), Amounts::UNLIMITED)
-    })
-}
-
-/// The budget of a user in a table, made if it isn't there. It goes with the last who holds it.
-pub(crate) fn by_user(
-    table: &Mutex<HashMap<u32, Weak<Budget>>>,
-    uid: u32,
-    make: impl FnOnce() -> Arc<Budget>,
-) -> Arc<Budget> {
-    let mut users = table.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut users = process.users.lock().unwrap_or_else(PoisonError::into_inner);
     users.retain(|_, budget| budget.strong_count() > 0);
     if let Some(known) = users.get(&uid).and_then(Weak::upgrade) {
         return known;
     }
-    let budget = make();
+    let budget = process.budget.fair_child(format!("user {uid}"), Amounts::UNLIMITED);
     users.insert(uid, Arc::downgrade(&budget));
     budget
 }

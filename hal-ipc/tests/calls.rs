@@ -19,7 +19,7 @@ use common::*;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::*;
-use nnburst_hal_ipc::{Limits, RemoteDevice, Serving};
+use nnburst_hal_ipc::{RemoteDevice, ServiceLimits, Serving};
 
 struct Rig {
     device: RemoteDevice,
@@ -29,10 +29,10 @@ struct Rig {
 }
 
 fn rig() -> Rig {
-    rig_with(Limits::default())
+    rig_with(ServiceLimits::default())
 }
 
-fn rig_with(limits: Limits) -> Rig {
+fn rig_with(limits: ServiceLimits) -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let (service, objects) = service(limits);
     let serving = service.listen(dir.path()).unwrap();
@@ -240,11 +240,11 @@ fn a_panicking_driver_answers_and_goes_on() {
 
 #[test]
 fn limits_are_per_client_and_give_way_when_something_is_given_back() {
-    let mut limits = Limits::default();
-    limits.prepared_models = 1;
-    limits.buffers = 1;
-    limits.memory_bytes = 10_000;
-    limits.message_bytes = 1000;
+    let mut limits = ServiceLimits::default();
+    limits.connection.models = 1;
+    limits.connection.buffers = 1;
+    limits.connection.memory_bytes = 10_000;
+    limits.connection.message_bytes = 1000;
     let rig = rig_with(limits);
     let status = |result: Result<Arc<dyn PreparedModel>>| result.err().unwrap().status;
     let first = prepare(&rig.device, model()).unwrap();
@@ -267,8 +267,8 @@ fn limits_are_per_client_and_give_way_when_something_is_given_back() {
 
 #[test]
 fn connections_are_limited_per_user() {
-    let mut limits = Limits::default();
-    limits.connections = 1;
+    let mut limits = ServiceLimits::default();
+    limits.user.clients = 1;
     let rig = rig_with(limits);
     let path = rig.serving.as_ref().unwrap().path();
     let refused = RemoteDevice::connect_path(&path).unwrap_err();
@@ -296,7 +296,7 @@ fn a_stopped_service_fails_what_waits_and_can_be_found_again() {
     assert_eq!(launched.unwrap_err().status, ErrorStatus::DeviceUnavailable);
     assert!(words.recv_timeout(HUNG).unwrap().is_err());
 
-    let (service, _) = service(Limits::default());
+    let (service, _) = service(ServiceLimits::default());
     let serving = service.listen(path.parent().unwrap()).unwrap();
     assert_eq!(rig.device.status().unwrap(), DeviceStatus::Available, "connected again");
     assert_eq!(run(prepare(&rig.device, common::model()).unwrap().as_ref(), &[1]), [2]);
@@ -323,8 +323,8 @@ fn a_read_only_file_and_a_memory_used_twice_arrive() {
 #[test]
 fn who_connects_and_says_little_keeps_nobody_out() {
     use std::io::{Read, Write};
-    let mut limits = Limits::default();
-    limits.connections = 4;
+    let mut limits = ServiceLimits::default();
+    limits.user.clients = 4;
     let rig = rig_with(limits);
     let path = rig.serving.as_ref().unwrap().path();
     let slow = || {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use nnburst_hal::testing::stop_process;
 use nnburst_hal::*;
-use nnburst_hal_ipc::{Limits, RemoteDevice, Spawned, inherited};
+use nnburst_hal_ipc::{RemoteDevice, ServiceLimits, Spawned, inherited};
 
 const ROLE: &str = "NNBURST_TEST_ROLE";
 const DIR: &str = "NNBURST_SERVICE_DIR";
@@ -27,7 +27,7 @@ const DIR: &str = "NNBURST_SERVICE_DIR";
 #[test]
 fn child_main() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let (service, _) = service(Limits::default());
+    let (service, _) = service(ServiceLimits::default());
     match role.as_str() {
         "inherited" => service.serve(inherited(0).unwrap()),
         "listening" => {

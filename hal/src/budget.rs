@@ -53,11 +53,13 @@ pub enum Resource {
     FencedExecutions,
     /// Executions at a time.
     Executions,
+    /// Bursts with a real-time profile.
+    RealTimeBursts,
 }
 
 impl Resource {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Connections,
         Self::Greetings,
         Self::Threads,
@@ -72,6 +74,7 @@ impl Resource {
         Self::Bursts,
         Self::FencedExecutions,
         Self::Executions,
+        Self::RealTimeBursts,
     ];
 
     /// The plural noun of the kind, for messages.
@@ -91,6 +94,7 @@ impl Resource {
             Self::Bursts => "bursts",
             Self::FencedExecutions => "fenced executions",
             Self::Executions => "executions",
+            Self::RealTimeBursts => "real-time bursts",
         }
     }
 }
@@ -116,6 +120,9 @@ impl Amounts {
     }
 }
 
+/// The name of the setting that limits a resource, where there is one.
+pub type SettingOf = fn(Resource) -> Option<&'static str>;
+
 /// The limits of one holder for each resource, and its use of them. A holder is a connection, a
 /// user, or the process.
 #[derive(Debug)]
@@ -125,7 +132,9 @@ pub struct Budget {
     parent: Option<Arc<Self>>,
     /// True if this one may have no more than its parent has left.
     is_fair: bool,
-    limits: Amounts,
+    /// Relaxed: figures, which hand nothing over.
+    limits: [AtomicU64; Resource::ALL.len()],
+    setting: SettingOf,
     used: [AtomicU64; Resource::ALL.len()],
 }
 
@@ -140,6 +149,17 @@ impl Budget {
         Arc::new(Self::new(whose.into(), Some(Arc::clone(self)), false, limits))
     }
 
+    /// As [`Budget::child`], with limits that settings set, which refusals name.
+    pub fn set_child(
+        self: &Arc<Self>,
+        whose: impl Into<String>,
+        limits: Amounts,
+        setting: SettingOf,
+    ) -> Arc<Self> {
+        let budget = Self::new(whose.into(), Some(Arc::clone(self)), false, limits);
+        Arc::new(Self { setting, ..budget })
+    }
+
     /// As [`Budget::child`], for one of several that share this one: it has at most as much as is
     /// left.
     pub fn fair_child(self: &Arc<Self>, whose: impl Into<String>, limits: Amounts) -> Arc<Self> {
@@ -147,7 +167,19 @@ impl Budget {
     }
 
     fn new(whose: String, parent: Option<Arc<Self>>, is_fair: bool, limits: Amounts) -> Self {
-        Self { whose, parent, is_fair, limits, used: Default::default() }
+        let limits = limits.0.map(AtomicU64::new);
+        Self { whose, parent, is_fair, limits, setting: |_| None, used: Default::default() }
+    }
+
+    /// Replaces the limits. What was taken stays taken, also where it is more than a new limit.
+    pub fn set_limits(&self, limits: Amounts) {
+        for (limit, new) in self.limits.iter().zip(limits.0) {
+            limit.store(new, Ordering::Relaxed);
+        }
+    }
+
+    fn limit(&self, resource: Resource) -> u64 {
+        self.limits.get(resource as usize).map_or(u64::MAX, |limit| limit.load(Ordering::Relaxed))
     }
 
     /// Returns the amount in use.
@@ -205,7 +237,7 @@ impl Budget {
 
     fn take_here(&self, resource: Resource, amount: u64) -> Result<(), Exhausted> {
         let Some(used) = self.used.get(resource as usize) else { return Ok(()) };
-        let limit = self.limits.of(resource);
+        let limit = self.limit(resource);
         let (left, share) = self.share(resource);
         let limit_for_ever = limit.min(share);
         // Relaxed: the count guards a figure, not memory. Several that take at the same time may
@@ -214,18 +246,20 @@ impl Budget {
             let sum = used.checked_add(amount)?;
             (sum <= limit && sum <= left.saturating_sub(amount)).then_some(sum)
         });
-        taken.map(drop).map_err(|used| Exhausted {
-            whose: self.whose.clone(),
-            resource,
-            amount,
-            used,
-            limit: limit_for_ever,
-        })
+        let Err(used) = taken else { return Ok(()) };
+        // The share of a fair one is no setting's.
+        let setting = if limit <= share { (self.setting)(resource) } else { None };
+        let (whose, limit) = (self.whose.clone(), limit_for_ever);
+        tracing::debug!(
+            target: "nnburst::driver",
+            whose, resource = resource.name(), amount, used, limit, setting, "refused"
+        );
+        Err(Exhausted { whose, resource, amount, used, limit, setting })
     }
 
     /// Returns the rest of a fair one's parent, and its rest at most after half was taken.
     fn share(&self, resource: Resource) -> (u64, u64) {
-        let whole = self.parent.as_ref().map_or(u64::MAX, |parent| parent.limits.of(resource));
+        let whole = self.parent.as_ref().map_or(u64::MAX, |parent| parent.limit(resource));
         match &self.parent {
             Some(parent) if self.is_fair && whole < u64::MAX => {
                 (whole.saturating_sub(parent.used(resource)), whole / 2)
@@ -314,7 +348,10 @@ impl Drop for Charge {
 
 /// A budget doesn't have what was asked of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{amount} more {} than the {used} in use by the {whose} exceed {limit}", resource.name())]
+#[error(
+    "{amount} more {} than the {used} in use by the {whose} exceed {limit}{}",
+    resource.name(), of_setting(*setting)
+)]
 pub struct Exhausted {
     /// The holder of the budget.
     pub whose: String,
@@ -326,6 +363,12 @@ pub struct Exhausted {
     pub used: u64,
     /// The limit of the holder when nobody else has any.
     pub limit: u64,
+    /// The setting of the limit, where it is one's.
+    pub setting: Option<&'static str>,
+}
+
+fn of_setting(setting: Option<&str>) -> String {
+    setting.map(|name| format!(", the driver's setting {name}")).unwrap_or_default()
 }
 
 impl Exhausted {
@@ -393,6 +436,28 @@ mod tests {
         assert_eq!((levels(), process.used(Resource::Threads)), ([7; 3], 0));
         drop(held);
         assert_eq!(levels(), [0; 3]);
+    }
+
+    #[test]
+    fn limits_change_in_use_and_refusals_name_their_setting() {
+        let process = Budget::root("process", memory(100));
+        let setting = |resource| (resource == Resource::Memory).then_some("user.memory");
+        let user = process.set_child("user 1", memory(3), setting);
+        let held = user.take(Resource::Memory, 3).unwrap();
+        let refused = |amount| user.take(Resource::Memory, amount).unwrap_err().to_string();
+        assert_eq!(
+            refused(1),
+            "1 more bytes of memory than the 3 in use by the user 1 exceed 3, \
+             the driver's setting user.memory"
+        );
+        user.set_limits(memory(5));
+        drop(user.take(Resource::Memory, 2).unwrap());
+        user.set_limits(memory(1));
+        assert!(refused(1).contains("the 3 in use by the user 1 exceed 1"));
+        drop(held);
+        assert!(user.take(Resource::Memory, 1).is_ok());
+        user.set_limits(Amounts::UNLIMITED);
+        assert!(!refused(101).contains("setting"), "that of the process is none");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 pub use nnburst_driver::Measured;
 use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions, Sandbox, calibrated, service};
 use nnburst_driver_sample::sample_driver;
-use nnburst_hal_ipc::{Serving, service_dir, socket_path};
+use nnburst_hal_ipc::{ServiceLimits, Serving, service_dir, socket_path};
 
 use crate::error::{Result, RuntimeError};
 use crate::settings::Settings;
@@ -32,12 +33,22 @@ pub struct DriverOptions {
     /// setting `sandbox` is 0, a process that only serves a driver gives up files, sockets,
     /// programs and other processes before its first client ([`Sandbox`]).
     pub without_sandbox: bool,
+    /// The limits of users and connections that [`serve`] begins with.
+    pub limits: ServiceLimits,
+    /// Scratch memory and helping threads that no execution used for this long are given back;
+    /// `None`: 10 s.
+    pub idle: Option<Duration>,
+    /// Files, and directories with all below them, that a sandboxed driver may go on reading.
+    pub readable: Vec<PathBuf>,
 }
 
 impl DriverOptions {
     /// The sandbox of a process that does nothing but serve.
     fn sandbox(&self) -> Option<Sandbox> {
-        (Settings::of_process().sandbox && !self.without_sandbox).then(Sandbox::new)
+        (Settings::of_process().sandbox && !self.without_sandbox).then(|| {
+            let readable = self.readable.iter();
+            readable.fold(Sandbox::new(), |sandbox, path| sandbox.reading(path))
+        })
     }
 }
 
@@ -78,6 +89,7 @@ fn driver_options(options: &DriverOptions) -> CpuDriverOptions {
     driver_options.threads = options.threads.max(1);
     driver_options.bf16 = options.bf16 || Settings::of_process().bf16;
     driver_options.keep_warm = Settings::of_process().keep_warm;
+    driver_options.idle = options.idle.unwrap_or(driver_options.idle);
     driver_options
 }
 
@@ -165,6 +177,8 @@ fn serve_with(driver: &str, options: &DriverOptions, sandbox: Option<&Sandbox>) 
     };
     let name = driver.name();
     let dir = service_dir().map_err(|error| failed(name.to_owned(), error.into()))?;
-    service::serve_in(&driver, &dir, sandbox)
+    let service = driver.service();
+    service.set_limits(options.limits.clone());
+    service::serve_in(&service, &dir, sandbox)
         .map_err(|error| failed(format!("{name} in {}", dir.display()), error))
 }

@@ -57,6 +57,7 @@ mod extensions;
 mod frame;
 #[cfg(feature = "futures")]
 mod futures;
+mod log_format;
 #[cfg(feature = "logging")]
 mod logging;
 mod memory;
@@ -77,7 +78,7 @@ pub use half::f16;
 pub use nnburst_burst::{BurstStats, LastRequest};
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
-pub use nnburst_hal_ipc::{ServiceManager, Serving};
+pub use nnburst_hal_ipc::{ConnectionLimits, ServiceLimits, ServiceManager, Serving, UserLimits};
 
 #[cfg(feature = "futures")]
 pub use asynchronous::{AsyncBurst, FrameFuture};
@@ -99,8 +100,9 @@ pub use extensions::{
 pub use frame::{Argument, Frame, PaddedRows, Plane};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
+pub use log_format::LogFormat;
 #[cfg(feature = "logging")]
-pub use logging::{LoggingError, start_logging};
+pub use logging::{LogOptions, LoggingError, start_logging, start_logging_with};
 pub use memory::{Memory, MemoryDescriptor};
 pub use model_builder::{GraphRef, ModelBuilder, OperandId, operations};
 pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};

@@ -12,6 +12,7 @@ use nnburst_hal::{environment, setting_variable, settings_file, settings_in, set
 use nnburst_hal_ipc::service_dir;
 use once_cell::race::OnceBox;
 
+use crate::log_format::LogFormat;
 use crate::wait::Wait;
 
 /// The partitioning over devices that the caller didn't choose.
@@ -173,6 +174,18 @@ pub const SETTINGS: &[Setting] = &[
         "(logcat)",
         "",
         "what the command and the C library write to standard error, such as warn or nnburst_burst=trace; else the tags of vlog",
+    ),
+    setting(
+        "log-format",
+        "",
+        "auto",
+        "how that is written: plain, json (an object per line), journal (with fields); auto is journal where standard error is the journal's, else plain",
+    ),
+    setting(
+        "serve-config",
+        "",
+        "~/.config/nnburst/serve.toml, else /etc/nnburst/serve.toml",
+        "the file with the limits of services that nnburst serve reads",
     ),
     setting("trace", "", "", "a file that the command and the C library write spans of time to"),
     setting(
@@ -367,6 +380,7 @@ impl Texts {
                 "hint" => value == "bf16",
                 "burst-window" => value.parse::<u64>().is_ok(),
                 "service-timeout" => value.parse::<u64>().is_ok_and(|ms| ms > 0),
+                "log-format" => LogFormat::from_name(value).is_some(),
                 "burst-wait" => Wait::from_name(value).is_some(),
                 "prefer-served" | "cpu-only" | "syncexec-cpu" | "syncexec-hal"
                 | "syncexec-runtime" | "strict-slicing" | "sample-supported" | "keep-warm"

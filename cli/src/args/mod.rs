@@ -2,6 +2,7 @@
 
 mod engine;
 mod mlts;
+mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub(crate) use mlts::{
     MltsAccept, MltsArgs, MltsCommand, MltsCompareArgs, MltsListArgs, MltsReplayArgs,
     MltsReportArgs, MltsRunArgs, MltsWhat,
 };
+pub(crate) use serve::ServeArgs;
 
-use crate::session::DEFAULT_DRIVER;
 use engine::milliseconds;
 
 /// Neural networks through the Android Neural Networks HAL, on Linux.
@@ -195,29 +196,6 @@ pub(crate) struct DotArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ServeArgs {
-    /// The driver: nnburst-cpu, or a sample driver such as nnapi-sample_all.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_DRIVER)]
-    pub(crate) driver: String,
-    /// First measure the driver's figures on this machine; they are kept for its next starts.
-    #[arg(long)]
-    pub(crate) calibrate: bool,
-    /// Serve one client on this inherited socket, and end when it disconnects.
-    #[arg(long, value_name = "N", hide = true)]
-    pub(crate) fd: Option<i32>,
-    /// Threads that compute one execution.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
-    /// A precision hint: models that allow relaxed precision are computed faster and less exactly.
-    #[arg(long, alias = "wish", value_enum)]
-    pub(crate) hint: Option<Hint>,
-    /// Keep this user's rights while serving: files, sockets, programs. Without them, a client that
-    /// takes the driver over by a fault of its code gets no further than the driver.
-    #[arg(long)]
-    pub(crate) no_sandbox: bool,
 }
 
 #[derive(Args, Debug)]

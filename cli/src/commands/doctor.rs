@@ -8,10 +8,12 @@ use nnburst::{Current, Origin, Setting, Settings, devices};
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
+use crate::serving::{Source, listed};
 
 /// Tells everything, and fails if something doesn't work.
 pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (checks, settings) = (examine(), Settings::list());
+    let limits = ServiceReport::read();
     let name = |verdict| match verdict {
         Verdict::Good => "good",
         Verdict::Advice => "could be better",
@@ -40,6 +42,7 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
         let devices: Vec<_> = devices().iter().map(nnburst::Device::name).collect();
         let line = serde_json::json!({
             "checks": checks, "settings": settings, "devices": devices,
+            "service": limits.json(),
         });
         writeln!(out, "{line}")?;
     } else {
@@ -64,10 +67,48 @@ pub(crate) fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failu
             writeln!(out, "{:<22} {value} ({})", setting.name, from(setting, origin))?;
             writeln!(out, "{:<22} {}", "", setting.meaning)?;
         }
+        writeln!(out, "\n{}", limits.origin)?;
+        for (name, value) in &limits.settings {
+            writeln!(out, "{name:<36} {value}")?;
+        }
+    }
+    if let Some(mistake) = limits.mistake {
+        return Err(Failure::check(mistake));
     }
     match checks.iter().find(|check| check.verdict == Verdict::Bad) {
         None => Ok(()),
         Some(bad) => Err(Failure::check(format!("{}: {}; {}", bad.what, bad.found, bad.advice))),
+    }
+}
+
+/// The limits that a service of this user would begin with.
+struct ServiceReport {
+    origin: String,
+    settings: Vec<(String, String)>,
+    mistake: Option<String>,
+}
+
+impl ServiceReport {
+    fn read() -> Self {
+        let source = Source::new(None, &[]);
+        let file = source.as_ref().ok().and_then(Source::file);
+        let origin = match file {
+            Some(file) => format!("services: limits and times by {}", file.display()),
+            None => "services: limits and times by default".to_owned(),
+        };
+        match source.and_then(|mut source| source.load()) {
+            Ok(serving) => Self { origin, settings: listed(&serving), mistake: None },
+            Err(failure) => Self { origin, settings: Vec::new(), mistake: Some(failure.message) },
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let settings: serde_json::Map<_, _> = self
+            .settings
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone().into()))
+            .collect();
+        serde_json::json!({ "origin": self.origin, "limits": settings, "mistake": self.mistake })
     }
 }
 

@@ -57,6 +57,8 @@ const KEPT: [Capability; 3] =
 pub struct Sandbox {
     /// Directories in which files may be removed.
     removable: Vec<PathBuf>,
+    /// Files, and directories with all below them, that may be read.
+    readable: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -70,6 +72,15 @@ impl Sandbox {
     #[must_use]
     pub fn removing_in(mut self, dir: &Path) -> Self {
         self.removable.push(dir.to_owned());
+        self
+    }
+
+    /// Lets a file be read, or a directory and all below it: such as the file of settings that the
+    /// driver reads again. A file that is replaced by another can't be read any more; its directory
+    /// outlives that.
+    #[must_use]
+    pub fn reading(mut self, path: &Path) -> Self {
+        self.readable.push(path.to_owned());
         self
     }
 
@@ -111,8 +122,12 @@ impl Sandbox {
             .handle_access(AccessNet::from_all(LANDLOCK))?
             .scope(Scope::from_all(LANDLOCK))?
             .create()?;
-        for path in READABLE {
-            ruleset = allow(ruleset, Path::new(path), AccessFs::ReadFile | AccessFs::ReadDir)?;
+        let dirs = READABLE.map(Path::new).into_iter();
+        for path in dirs.chain(self.readable.iter().map(PathBuf::as_path)) {
+            let read = BitFlags::from(AccessFs::ReadFile);
+            // The kernel refuses a file's rule that speaks of directories.
+            let access = if path.is_dir() { read | AccessFs::ReadDir } else { read };
+            ruleset = allow(ruleset, path, access)?;
         }
         for dir in &self.removable {
             ruleset = allow(ruleset, dir, AccessFs::RemoveFile.into())?;

@@ -90,7 +90,7 @@ fn thousands_of_connections_without_a_word_cost_a_bounded_number_of_threads() {
     besieged.serves();
     let during = besieged.now();
     // As many as may be connected are heard out.
-    let most = usize::try_from(nnburst_hal_ipc::Limits::default().connections).unwrap();
+    let most = usize::try_from(nnburst_hal_ipc::UserLimits::default().clients).unwrap();
     assert!(during.threads <= besieged.before.threads + most + 4, "{during:?}");
     assert!(during.descriptors <= besieged.before.descriptors + most + 8, "{during:?}");
     drop(held);

@@ -29,7 +29,8 @@ fn child_main() {
         Ok("spawned") => service::serve_inherited(&driver(ALL), 0, Some(&Sandbox::new())).unwrap(),
         Ok("driver") => {
             let dir = service_dir().unwrap();
-            let _serving = service::serve_in(&driver(ALL), &dir, Some(&Sandbox::new())).unwrap();
+            let _serving =
+                service::serve_in(&driver(ALL).service(), &dir, Some(&Sandbox::new())).unwrap();
             std::thread::sleep(HUNG * 10);
         }
         Ok("driver-1.2") => {

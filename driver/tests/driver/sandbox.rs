@@ -28,7 +28,8 @@ const ATTEMPTS: usize = 18;
 /// Serves, then tries one thing after the other and reports each: `name: what came of it`.
 pub(crate) fn be_a_hijacked_driver(sandbox: Option<&Sandbox>) {
     let target = std::env::var_os(TARGET).unwrap();
-    let _serving = service::serve_in(&driver(ALL), &service_dir().unwrap(), sandbox).unwrap();
+    let service = driver(ALL).service();
+    let _serving = service::serve_in(&service, &service_dir().unwrap(), sandbox).unwrap();
     // Whoever takes a driver over does it on a thread of a client.
     std::thread::spawn(move || attempts(Path::new(&target))).join().unwrap();
     std::thread::sleep(HUNG * 10);

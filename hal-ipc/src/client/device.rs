@@ -48,7 +48,10 @@ pub enum ConnectError {
     },
     /// The service allows this user no more connections, or has no descriptors, threads or memory
     /// for another.
-    #[error("the service has no room for another connection of this user")]
+    #[error(
+        "the service has no room for another connection of this user: the driver's setting \
+         user.clients, or what is left of its descriptors, threads and memory"
+    )]
     TooMany,
     /// The service disconnected, died or was silent before it had introduced itself.
     #[error("the service was lost: {why}")]

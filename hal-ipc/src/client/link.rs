@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::callbacks::Callbacks;
 use super::prepared_model::RemotePreparedModel;
 use crate::connection::{Answer, Connection, Expects, Handler, Late, Limit};
-use crate::limits::Limits;
+use crate::limits::ConnectionLimits;
 use crate::pool::Pool;
 use crate::socket::{ReceivedFrame, Socket};
 use crate::wire::{
@@ -59,7 +59,7 @@ impl Link {
     pub(super) fn start(socket: Socket) -> std::io::Result<Arc<Self>> {
         let connection = {
             let pool = Pool::new("nnburst-events", THREADS, WAITING);
-            let limits = Limits::default().of_connection();
+            let limits = ConnectionLimits::default().amounts();
             let patience = Some(service_timeout());
             Connection::with_patience(socket, pool, Budget::root("service", limits), patience)
         };

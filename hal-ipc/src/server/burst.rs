@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
-    BurstCallback, BurstOptions, Charge, HalError, Memory, Resource, Result, try_collect,
+    BurstCallback, BurstOptions, Charge, HalError, Memory, RealTimeProfile, Resource, Result,
+    try_collect,
 };
 
 use super::objects::{Charges, Object};
@@ -55,6 +56,9 @@ impl Session {
     ) -> Result<BurstBody> {
         let mut burst = self.budget().take_thread()?;
         burst.grow(Resource::Bursts, 1)?;
+        if options.real_time != RealTimeProfile::default() {
+            burst.grow(Resource::RealTimeBursts, 1)?;
+        }
         let ([requests, results], descriptors) = queues?;
         for queue in [&requests, &results] {
             charge_queue(&mut burst, queue)?;

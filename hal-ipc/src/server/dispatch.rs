@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, Exhausted, HalError, Model, PreparedModelCallback, Request, Resource, Result,
+    ExecutionResult, HalError, Model, PreparedModelCallback, Request, Resource, Result,
     try_collect,
 };
 use serde::Serialize;
@@ -161,7 +161,7 @@ impl Session {
         inputs: Charges,
         launch: impl FnOnce(Arc<dyn ExecutionCallback>) -> Result<()>,
     ) -> Result<()> {
-        let (charges, refused) = split(inputs, self.budget().take(Resource::Executions, 1));
+        let (charges, refused) = split(inputs, self.take_execution());
         let notifier = Notifier::new(self, connection, callback, charges, Vec::new());
         let notifier = Arc::new(ExecutedNotifier(notifier));
         let launched = match refused {
@@ -169,6 +169,12 @@ impl Session {
             Some(error) => Err(error),
         };
         launched.inspect_err(|error| notifier.notify(Err(error.clone().into())))
+    }
+
+    /// Counts an execution of the client's user, and charges one at a time.
+    fn take_execution(&self) -> Result<Charge> {
+        self.peer().count_execution()?;
+        Ok(self.budget().take(Resource::Executions, 1)?)
     }
 
     fn execute_synchronously(
@@ -180,7 +186,7 @@ impl Session {
     ) -> ExecutionResult {
         let request = self.request(request, fds)?;
         let model = self.objects.model(model)?;
-        let _charge = self.budget().take(Resource::Executions, 1).map_err(HalError::from)?;
+        let _charge = self.take_execution()?;
         model.execute_synchronously(&request, options)
     }
 
@@ -267,7 +273,7 @@ fn task(message: Charge, fds: &mut DescriptorsIn) -> Charges {
 /// Splits the charge that the client was allowed from the error that it was refused with.
 fn split(
     mut charges: Charges,
-    more: std::result::Result<Charge, Exhausted>,
+    more: std::result::Result<Charge, impl Into<HalError>>,
 ) -> (Charges, Option<HalError>) {
     match more {
         Ok(more) => {

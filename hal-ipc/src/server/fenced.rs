@@ -51,6 +51,7 @@ impl Session {
         // Its own fence, and ours of it.
         let counts = [(Resource::FencedExecutions, 1), (Resource::Descriptors, 2)];
         let fenced = self.budget().take_all(&counts)?;
+        self.peer().count_execution()?;
         let request = self.request(request, fds)?;
         let mut fences = try_collect(wait_for.iter().map(|&at| fds.take(at)))?;
         // What it runs on is in use until it ends, whatever the client lets go of before.

@@ -96,12 +96,12 @@ mod tests {
     use nnburst_hal::Budget;
 
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::ConnectionLimits;
 
     #[test]
     fn the_oldest_of_a_user_is_disconnected() {
         let greeters = Arc::<Greeters>::default();
-        let budget = Budget::root("test", Limits::default().of_connection());
+        let budget = Budget::root("test", ConnectionLimits::default().amounts());
         let arrive = |user| {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();

@@ -1,5 +1,6 @@
 //! The driver's side: a `Device` for whoever connects.
 
+mod account;
 mod burst;
 mod callbacks;
 mod dispatch;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nnburst_hal::process::release_freed_memory;
-use nnburst_hal::{Budget, Charge, Device};
+use nnburst_hal::{Budget, Charge, Device, Result};
 
-use crate::process;
+use super::account::Account;
 
 /// A client: what the system says of it (`SO_PEERCRED`), and whether it is still there.
 ///
@@ -24,6 +24,7 @@ pub struct Peer {
     /// Its effective group.
     pub gid: u32,
     gone: Arc<AtomicBool>,
+    account: Arc<Account>,
     budget: Arc<Budget>,
     /// Its place among the connections of its user: given back when all that works for it has
     /// ended.
@@ -52,14 +53,20 @@ impl Drop for Place {
 }
 
 impl Peer {
-    pub(super) fn of(socket: BorrowedFd<'_>) -> nix::Result<Self> {
+    /// The other end of a socket, with the account of its user.
+    pub(super) fn of(
+        socket: BorrowedFd<'_>,
+        account: impl FnOnce(u32) -> Arc<Account>,
+    ) -> nix::Result<Self> {
         let credentials = getsockopt(&socket, PeerCredentials)?;
+        let account = account(credentials.uid());
         Ok(Self {
             pid: credentials.pid(),
             uid: credentials.uid(),
             gid: credentials.gid(),
             gone: Arc::default(),
-            budget: process::user(credentials.uid()),
+            budget: Arc::clone(&account.budget),
+            account,
             place: None,
         })
     }
@@ -73,6 +80,20 @@ impl Peer {
     /// given back when that is gone.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// Returns the account of its user.
+    pub(super) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Counts an execution of the client's user; for executions that the service doesn't see, as
+    /// those of bursts. It neither allocates, locks nor waits unless it refuses.
+    ///
+    /// # Errors
+    /// The user has executed as often as it may (`RESOURCE_EXHAUSTED_TRANSIENT`).
+    pub fn count_execution(&self) -> Result<()> {
+        self.account.count_execution()
     }
 
     /// Has its clones hold a place.

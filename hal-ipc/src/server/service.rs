@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
 use nnburst_hal::process::{Origin, spawn};
 use nnburst_hal::{Budget, Charge, Exhausted, Resource};
 
+use super::account::Account;
 use super::greeters::{Greeter, Greeters};
 use super::peer::{Driver, Peer};
 use super::session::Session;
 use super::watch::Register;
 use crate::activation;
 use crate::connection::Connection;
-use crate::limits::Limits;
+use crate::limits::{ConnectionLimits, ServiceLimits};
 use crate::listening::Listening;
 use crate::pool::Pool;
-use crate::process;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
 
@@ -61,13 +61,19 @@ pub struct Service(Arc<Shared>);
 struct Shared {
     name: String,
     driver: Box<dyn Driver>,
-    limits: Limits,
-    /// The budgets of the users of this service.
-    users: Mutex<HashMap<u32, Weak<Budget>>>,
+    users: Mutex<Users>,
     greeters: Arc<Greeters>,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
     session_ended: Condvar,
+}
+
+/// The users of a service.
+#[derive(Default)]
+struct Users {
+    limits: ServiceLimits,
+    /// Of those who have anything, by uid.
+    accounts: HashMap<u32, Arc<Account>>,
 }
 
 #[derive(Default)]
@@ -79,27 +85,27 @@ struct Sessions {
 }
 
 impl Service {
-    /// A service of this name with the usual [`Limits`].
+    /// A service of this name with the usual [`ServiceLimits`].
     pub fn new(name: impl Into<String>, driver: impl Driver + 'static) -> Self {
-        Self::with_limits(name, driver, Limits::default())
-    }
-
-    /// A service of this name.
-    pub fn with_limits(
-        name: impl Into<String>,
-        driver: impl Driver + 'static,
-        limits: Limits,
-    ) -> Self {
         Self(Arc::new(Shared {
             name: name.into(),
             driver: Box::new(driver),
-            limits,
             users: Mutex::default(),
             greeters: Arc::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
             session_ended: Condvar::new(),
         }))
+    }
+
+    /// Has other limits hold from now on: those of users at once, also of those who have more
+    /// already and keep it, those of connections for new ones.
+    pub fn set_limits(&self, limits: ServiceLimits) {
+        let mut users = self.0.users();
+        for (&uid, account) in &users.accounts {
+            account.set_limits(limits.of(uid));
+        }
+        users.limits = limits;
     }
 
     /// Listens in a directory of services, which is made if need be, with mode 0700; the socket has
@@ -160,9 +166,9 @@ impl Service {
     fn spawn_session(&self, socket: OwnedFd) {
         // Before there is a thread: who only connects, again and again, is refused at once, and
         // who doesn't greet makes room for the next.
-        let Ok(peer) = Peer::of(socket.as_fd()) else { return };
+        let Ok(peer) = self.peer(&socket) else { return };
         let place = loop {
-            match self.place(&peer) {
+            match Self::place(&peer) {
                 Ok(place) => break place,
                 Err(_) if self.0.greeters.disconnect_oldest(peer.uid) => {}
                 Err(error) => {
@@ -184,9 +190,8 @@ impl Service {
 
     /// Returns the charge of a connection before any call: the thread that reads it and one that
     /// answers, so that who is served can always be answered, and memory for small messages.
-    fn place(&self, peer: &Peer) -> Result<Charge, Exhausted> {
-        let user = self.user(peer.uid);
-        let mut place = user.take_all(&[
+    fn place(peer: &Peer) -> Result<Charge, Exhausted> {
+        let mut place = peer.account().budget.take_all(&[
             (Resource::Greetings, 1),
             (Resource::Descriptors, OWN_DESCRIPTORS),
             (Resource::Memory, OWN_BYTES),
@@ -199,10 +204,8 @@ impl Service {
         Ok(place)
     }
 
-    fn user(&self, uid: u32) -> Arc<Budget> {
-        process::by_user(&self.0.users, uid, || {
-            process::user(uid).child(format!("user {uid}"), self.0.limits.of_user())
-        })
+    fn peer(&self, socket: &OwnedFd) -> nix::Result<Peer> {
+        Peer::of(socket.as_fd(), |uid| self.0.users().account(uid))
     }
 
     /// The number of clients that have greeted and are not gone.
@@ -213,11 +216,11 @@ impl Service {
     /// Serves one client over a connected socket, such as half of a socket pair, until it
     /// disconnects.
     pub fn serve(&self, socket: OwnedFd) {
-        let peer = match Peer::of(socket.as_fd()) {
+        let peer = match self.peer(&socket) {
             Ok(peer) => peer,
             Err(error) => return tracing::warn!(%error, "a client was not served"),
         };
-        match self.place(&peer) {
+        match Self::place(&peer) {
             Ok(place) => {
                 let socket = Arc::new(socket);
                 let greeter = self.0.greeters.arrive(peer.uid, &socket, place);
@@ -242,7 +245,7 @@ impl Service {
         peer: Peer,
         greeter: Greeter,
     ) -> Result<(), SocketError> {
-        let limits = &self.0.limits;
+        let limits = self.0.users().limits.connection;
         let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
         let socket = Socket::new(socket, max_message)?;
         let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
@@ -256,15 +259,15 @@ impl Service {
         socket.send_greeting(&wire::greeting(verdict))?;
         if verdict == Verdict::Welcome {
             let has_sent_much = socket.has_received_much();
-            self.session(socket, peer.holding(place, has_sent_much));
+            self.session(socket, peer.holding(place, has_sent_much), &limits);
         }
         Ok(())
     }
 
-    fn session(&self, socket: Socket, peer: Peer) {
-        let limits = &self.0.limits;
+    fn session(&self, socket: Socket, peer: Peer, limits: &ConnectionLimits) {
         let count = |limit| usize::try_from(limit).unwrap_or(usize::MAX);
-        let budget = self.user(peer.uid).child("connection", limits.of_connection());
+        let user = &peer.account().budget;
+        let budget = user.set_child("connection", limits.amounts(), ConnectionLimits::setting);
         let peer = peer.charged_to(Arc::clone(&budget));
         let (threads, waiting) = (count(limits.threads), count(limits.waiting_calls));
         let pool = Pool::charged_to(&budget, 1, "nnburst-calls", threads, waiting);
@@ -280,7 +283,21 @@ impl Service {
     }
 }
 
+impl Users {
+    /// The account of a user, made if there is none.
+    fn account(&mut self, uid: u32) -> Arc<Account> {
+        self.accounts.retain(|_, account| account.is_in_use());
+        let limits = self.limits.of(uid);
+        let account = || Arc::new(Account::new(uid, limits));
+        Arc::clone(self.accounts.entry(uid).or_insert_with(account))
+    }
+}
+
 impl Shared {
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -364,6 +381,11 @@ impl Serving {
     /// The socket.
     pub fn path(&self) -> PathBuf {
         self.listening.path().to_owned()
+    }
+
+    /// Has other limits hold, as [`Service::set_limits`] does.
+    pub fn set_limits(&self, limits: ServiceLimits) {
+        self.service.set_limits(limits);
     }
 
     /// The service.

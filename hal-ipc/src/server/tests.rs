@@ -12,7 +12,7 @@ use nnburst_hal::{
 };
 
 use super::{Peer, Service};
-use crate::limits::Limits;
+use crate::limits::{ServiceLimits, UserLimits};
 use crate::socket::{Socket, greet};
 use crate::wire::{
     self, CacheBody, CallRef, DescriptorsOut, Failure, Kind, ModelRef, RequestBody, Verdict,
@@ -111,8 +111,9 @@ fn a_place_comes_back_when_all_that_works_for_its_client_has_ended() {
         *works.lock().unwrap() = Some(peer.clone());
         Arc::clone(&device)
     };
-    let limits = Limits { connections: 1, ..Limits::default() };
-    let service = Service::with_limits("places", driver, limits);
+    let service = Service::new("places", driver);
+    let user = UserLimits { clients: 1, ..UserLimits::default() };
+    service.set_limits(ServiceLimits { user, ..ServiceLimits::default() });
     let connect = || {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let service = service.clone();

@@ -9,7 +9,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nnburst_hal::testing::MockModel;
 pub use nnburst_hal::testing::tell;
 use nnburst_hal::*;
-use nnburst_hal_ipc::{Limits, Peer, Service};
+use nnburst_hal_ipc::{Peer, Service, ServiceLimits};
 
 /// How long anything may take before a test counts it as hung.
 pub const HUNG: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub struct AddOneDevice {
 }
 
 /// A service of this driver, and the count of its living objects.
-pub fn service(limits: Limits) -> (Service, Arc<AtomicUsize>) {
+pub fn service(limits: ServiceLimits) -> (Service, Arc<AtomicUsize>) {
     let objects = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&objects);
     let driver = move |peer: &Peer| {
@@ -34,7 +34,9 @@ pub fn service(limits: Limits) -> (Service, Arc<AtomicUsize>) {
         assert!(peer.pid > 0);
         Arc::new(AddOneDevice { objects: Arc::clone(&count), gone: peer.gone() }) as Arc<dyn Device>
     };
-    (Service::with_limits("add-one", driver, limits), objects)
+    let service = Service::new("add-one", driver);
+    service.set_limits(limits);
+    (service, objects)
 }
 
 /// Counts itself for as long as it lives.

@@ -54,6 +54,7 @@ pub(super) const PACKAGES: &[Package] = &[
             "usr/lib/systemd",
             "usr/lib/sysusers.d",
             "usr/share/bash-completion",
+            "usr/share/doc/nnburst/examples",
             "usr/share/fish",
             "usr/share/man/man1",
             "usr/share/zsh",

@@ -137,7 +137,7 @@ fn pages(options: &Options) -> Outcome {
 }
 
 /// What systemd needs: units of a user's own drivers, of drivers for all users, and the user that
-/// the latter run as.
+/// the latter run as; and an example of the limits that services read.
 fn services(options: &Options) -> Outcome {
     let (units, lib) = (root().join("driver/systemd"), options.prefix.join("lib"));
     let bin = format!("{}/", options.prefix.join("bin").display());
@@ -149,6 +149,8 @@ fn services(options: &Options) -> Outcome {
             write(&options.staged(&to), &text)?;
         }
     }
+    let examples = options.staged(&options.prefix.join("share/doc/nnburst/examples"));
+    copy_all(&files(&units, "toml")?, &examples)?;
     copy_all(&files(&units, "conf")?, &options.staged(&lib.join("sysusers.d")))
 }
 
