@@ -21,8 +21,9 @@ pub(crate) struct Client {
     pub(crate) user: Arc<User>,
     /// Its place among those that the service serves, until the last of its work has ended.
     peer: Option<Peer>,
-    /// True if it may ask for real-time scheduling and locked memory, which are the whole machine's:
-    /// a client of the service, whose limits are looked at there, or the driver's own user.
+    /// True if it may ask for real-time scheduling and locked memory, which are the whole
+    /// machine's: a client of the service, whose limits are looked at there, or the driver's own
+    /// user.
     pub(crate) trusted: bool,
     /// The pool that prepares its models; `None`: whoever asks, since in this process threads that
     /// have nothing else to do would but wait for others, and being woken takes as long as a small

@@ -50,7 +50,8 @@ impl ServiceManager {
         self.tell("READY=1");
     }
 
-    /// Tells that the service reads its configuration anew; [`ready`](Self::ready) says that it has.
+    /// Tells that the service reads its configuration anew; [`ready`](Self::ready) tells that it
+    /// has.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
         let now = now.map_or(0, |now| now.as_micros());

@@ -63,8 +63,8 @@ const AT_ONCE: u64 = 250_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// A rate of executions, as a queue that empties at that rate: each adds its share of a second to
-/// the time at which it will be empty, which may be so far ahead. Relaxed throughout: figures, which
-/// hand nothing over.
+/// the time at which it will be empty, which may be so far ahead. Relaxed throughout: figures,
+/// which hand nothing over.
 #[derive(Debug)]
 struct Rate {
     start: Instant,
