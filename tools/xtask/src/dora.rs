@@ -26,11 +26,11 @@ const LINTER: [(&str, &str); 2] = [
 /// Formats, lints, builds and tests the package, and runs its dataflows.
 pub(crate) fn run() -> Outcome {
     cargo().args(["fmt", "--check"]).run()?;
-    linted().args(["test", "--locked"]).run()?;
+    linted().arg("test").run()?;
     let Some(python) = COMMAND.python()? else { return Ok(()) };
     let dora = python.with_file_name("dora");
     let dataflows = linted().env("NNBURST_DORA", dora);
-    let dataflows = dataflows.args(["test", "--locked", "--test", "dataflows", "--", "--ignored"]);
+    let dataflows = dataflows.args(["test", "--test", "dataflows", "--", "--ignored"]);
     // Dataflows would take each other's time, and daemons each other's ports.
     let dataflows = dataflows.args(["--test-threads", "1"]);
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
