@@ -12,7 +12,7 @@ pub(crate) type Time = Duration;
 
 /// The limits of dealing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct DealLimits {
     /// Frames on their way to a worker at most.
     pub(crate) credit: usize,
     /// A worker that was silent so long is gone.
@@ -69,7 +69,7 @@ pub(crate) struct Lost {
 /// Deals frames.
 #[derive(Debug)]
 pub(crate) struct Dealer<T> {
-    limits: Limits,
+    limits: DealLimits,
     workers: Vec<Worker>,
     waiting: VecDeque<(FrameId, T)>,
     /// The number of each source's last frame.
@@ -98,7 +98,7 @@ struct OnItsWay {
 
 impl<T> Dealer<T> {
     /// Deals to so many workers, none of which was heard yet.
-    pub(crate) fn new(workers: usize, limits: Limits) -> Self {
+    pub(crate) fn new(workers: usize, limits: DealLimits) -> Self {
         let workers = std::iter::repeat_with(Worker::default).take(workers).collect();
         let (waiting, last, lost) = (VecDeque::new(), HashMap::new(), Vec::new());
         Self { limits, workers, waiting, last, lost }
@@ -186,7 +186,7 @@ impl<T> Dealer<T> {
 
     /// Looks for workers that became silent, which it returns, and for frames nobody answered.
     pub(crate) fn look(&mut self, now: Time) -> Vec<usize> {
-        let Limits { silence, lost_after, .. } = self.limits;
+        let DealLimits { silence, lost_after, .. } = self.limits;
         let is_silent =
             |worker: &Worker| worker.heard.is_some_and(|heard| now.saturating_sub(heard) > silence);
         let workers = self.workers.iter().enumerate();
@@ -229,7 +229,7 @@ impl<T> Dealer<T> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: DealLimits = DealLimits {
         credit: 1,
         silence: Duration::from_millis(600),
         lost_after: Duration::from_secs(2),
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_least_loaded_has_the_next_frame_and_the_faster_of_equals() {
-        let mut dealer = Dealer::new(2, Limits { credit: 2, ..LIMITS });
+        let mut dealer = Dealer::new(2, DealLimits { credit: 2, ..LIMITS });
         dealer.heard(0, ms(0));
         dealer.heard(1, ms(0));
         let put = |dealer: &mut Dealer<()>, seq, now| {

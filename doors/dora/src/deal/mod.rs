@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use dora_node_api::{MetadataParameters, Parameter};
 use nnburst_doors_common::{Grammar, Key, Log};
 
-pub(crate) use credit::{Dealer, FrameId, Limits, Time};
+pub(crate) use credit::{DealLimits, Dealer, FrameId, Time};
 
 use crate::Failure;
 use crate::infer::{CPU, DONE, EVENT, STATUS, names};
@@ -41,14 +41,14 @@ const TELL: Duration = Duration::from_secs(1);
 
 struct Settings {
     workers: Vec<String>,
-    limits: Limits,
+    limits: DealLimits,
 }
 
 impl Settings {
     fn parse(args: &[String]) -> Result<Self, SettingsError> {
         let options = GRAMMAR.parse(pairs(args)?)?;
         let own = Own { grammar: GRAMMAR, options: &options };
-        let limits = Limits {
+        let limits = DealLimits {
             credit: own.number("credit", 1, 64)?,
             silence: Duration::from_millis(own.number("silence", 10, 60_000)?),
             lost_after: Duration::from_millis(own.number("lost-after", 10, 600_000)?),

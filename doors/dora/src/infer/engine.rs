@@ -61,7 +61,7 @@ pub(crate) enum EngineError {
 
 /// The inputs and outputs of a model.
 #[derive(Clone, Debug)]
-pub(crate) struct Signature {
+pub(crate) struct ModelArguments {
     /// The input that takes the message.
     pub(crate) input: TensorInfo,
     pub(crate) input_index: usize,
@@ -74,11 +74,11 @@ pub(crate) struct Signature {
 }
 
 /// A model on a device. One message is on its way at a time.
-pub(crate) struct Engine {
+pub(crate) struct CompiledModel {
     burst: Burst,
     /// `None` while it is on its way.
     frame: Option<Frame>,
-    pub(crate) signature: Signature,
+    pub(crate) signature: ModelArguments,
     /// The bytes of the outputs and of the states after the last message.
     pub(crate) outputs: Vec<Vec<u8>>,
     pub(crate) states: States,
@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     pub(crate) time_in_driver: Option<Duration>,
 }
 
-impl Engine {
+impl CompiledModel {
     /// Compiles a model for a device and opens a burst.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Engine {
         let import = ImportOptions { extension, ..ImportOptions::default() };
         let imported = Imported::open_with(path, import)
             .map_err(|error| EngineError::Import { path: path.clone(), error })?;
-        let signature = Signature::of(&imported, model)?;
+        let signature = ModelArguments::of(&imported, model)?;
         let mut graph = imported.model;
         graph.relax_computation_float32_to_float16 |= options.relaxed;
         let caching = match &options.cache_dir {
@@ -173,7 +173,7 @@ impl Engine {
     }
 }
 
-impl Signature {
+impl ModelArguments {
     fn of(imported: &Imported, model: &ModelSettings) -> Result<Self, EngineError> {
         let Imported { inputs, outputs, states, .. } = imported;
         for &pair in &model.states {

@@ -7,7 +7,7 @@ pub(crate) type States = Vec<Vec<u8>>;
 
 /// The states of a model's sources. They are outside of the driver, so its death loses none.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SourceStates {
     initial: States,
     sources: HashMap<String, Remembered>,
     most: usize,
@@ -21,7 +21,7 @@ struct Remembered {
     used: u64,
 }
 
-impl Memory {
+impl SourceStates {
     /// Room for the states of so many sources, which begin with these.
     pub(crate) fn new(initial: States, most: usize) -> Self {
         Self { initial, sources: HashMap::new(), most: most.max(1), clock: 0 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn sources_have_states_of_their_own_and_the_idlest_is_forgotten() {
-        let mut memory = Memory::new(vec![vec![0]], 2);
+        let mut memory = SourceStates::new(vec![vec![0]], 2);
         memory.keep("a", &[vec![1]]);
         memory.keep("b", &[vec![2]]);
         assert_eq!((memory.recall("a"), memory.recall("b")), (&vec![vec![1]], &vec![vec![2]]));

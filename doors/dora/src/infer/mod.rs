@@ -26,10 +26,10 @@ use nnburst_doors_common::Log;
 
 pub(crate) use input::{ENCODING, HEIGHT, WIDTH};
 pub(crate) use settings::{GRAMMAR, names};
-pub(crate) use status::{CPU, DONE, EVENT, OUTCOME, Outcome, STATUS};
+pub(crate) use status::{CPU, DONE, EVENT, FrameEnd, OUTCOME, STATUS};
 
 use self::incoming::Incoming;
-use self::model::{Model, Recovered, Trouble};
+use self::model::{Recovered, ServedModel, Trouble};
 use self::newest::Newest;
 use self::settings::InferSettings;
 use self::status::Reporter;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &[String], log: &Log) -> Result<(), Failure> {
     // dora begins when all nodes have opened, so no frame comes before the models can take it.
     let mut models = Vec::new();
     for model in settings.models {
-        models.push(Model::open(model, settings.sources, log)?);
+        models.push(ServedModel::open(model, settings.sources, log)?);
     }
     let mut node = Node::open(log)?;
     let known: Vec<_> = models.iter().map(|model| model.name().to_owned()).collect();
@@ -112,7 +112,7 @@ fn warn_of_missing(node: &Node, models: &[String], log: &Log) {
 }
 
 struct Inference {
-    models: Vec<Model>,
+    models: Vec<ServedModel>,
     newest: Newest<Incoming>,
     reporter: Reporter,
     /// The messages of each input, which are the numbers of frames that have none.
@@ -153,7 +153,7 @@ impl Inference {
             self.handle(happened, node)?;
         }
         for (_, count) in node.dropped() {
-            self.reporter.count(Outcome::Dropped, count);
+            self.reporter.count(FrameEnd::Dropped, count);
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Inference {
                 let source = stamp.source.clone();
                 let frame = Incoming { stamp, message, again: None };
                 if let Some(older) = self.newest.put(&source, frame) {
-                    self.finish(&older, Outcome::Dropped, node)?;
+                    self.finish(&older, FrameEnd::Dropped, node)?;
                 }
             }
             Happened::Closed(input) | Happened::Back(input) => {
@@ -213,7 +213,7 @@ impl Inference {
             }
         }
         if troubles.is_empty() {
-            return self.finish(&frame, Outcome::Inferred, node);
+            return self.finish(&frame, FrameEnd::Inferred, node);
         }
         self.settle(frame, troubles, node)
     }
@@ -243,7 +243,7 @@ impl Inference {
         node: &mut Node,
     ) -> Result<(), Failure> {
         let mut again = Vec::new();
-        let mut outcome = Outcome::Failed;
+        let mut outcome = FrameEnd::Failed;
         for (index, trouble) in troubles {
             outcome = trouble.outcome;
             let Some(model) = self.models.get_mut(index) else { continue };
@@ -266,7 +266,7 @@ impl Inference {
             let source = frame.stamp.source.clone();
             let frame = Incoming { again: Some(again), ..frame };
             return match self.newest.put_back(&source, frame) {
-                Some(frame) => self.finish(&frame, Outcome::Dropped, node),
+                Some(frame) => self.finish(&frame, FrameEnd::Dropped, node),
                 None => Ok(()),
             };
         }
@@ -277,7 +277,7 @@ impl Inference {
     fn finish(
         &mut self,
         frame: &Incoming,
-        outcome: Outcome,
+        outcome: FrameEnd,
         node: &mut Node,
     ) -> Result<(), Failure> {
         self.reporter.count(outcome, 1);

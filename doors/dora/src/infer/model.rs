@@ -9,25 +9,25 @@ use nnburst::{Device, RuntimeError};
 use nnburst_doors_common::{DoorOptions, Home, Log, MakeError, Supervised};
 use nnburst_pictures::{Decoder, PictureInput, PictureSize, Results};
 
-use super::engine::{Engine, Signature};
+use super::engine::{CompiledModel, ModelArguments};
 use super::incoming::Incoming;
 use super::input::InputWriter;
-use super::memory::Memory;
+use super::memory::SourceStates;
 use super::output;
 use super::settings::ModelSettings;
-use super::status::Outcome;
+use super::status::FrameEnd;
 use crate::Failure;
 use crate::node::Node;
 use crate::stamp::{DRIVER, NODE, handed_on, integer, set};
 
 /// A model.
-pub(crate) struct Model {
+pub(crate) struct ServedModel {
     settings: Arc<ModelSettings>,
-    supervised: Supervised<Engine>,
-    signature: Signature,
+    supervised: Supervised<CompiledModel>,
+    signature: ModelArguments,
     writer: InputWriter,
     decoder: Decoder,
-    memory: Memory,
+    memory: SourceStates,
     /// The time at which the message on its way was submitted.
     begun: Option<Instant>,
 }
@@ -35,24 +35,24 @@ pub(crate) struct Model {
 /// Why a frame has no results.
 #[derive(Debug)]
 pub(crate) struct Trouble {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: FrameEnd,
     pub(crate) why: String,
     /// The driver's answer, which may stand for its death.
     pub(crate) error: Option<RuntimeError>,
 }
 
 impl Trouble {
-    fn new(outcome: Outcome, why: &dyn std::fmt::Display) -> Self {
+    fn new(outcome: FrameEnd, why: &dyn std::fmt::Display) -> Self {
         Self { outcome, why: why.to_string(), error: None }
     }
 
     fn of(error: RuntimeError) -> Self {
-        let outcome = if error.is_deadline_missed() { Outcome::Missed } else { Outcome::Failed };
+        let outcome = if error.is_deadline_missed() { FrameEnd::Missed } else { FrameEnd::Failed };
         Self { outcome, why: error.to_string(), error: Some(error) }
     }
 }
 
-impl Model {
+impl ServedModel {
     /// Opens the device and compiles the model.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Model {
         let settings = Arc::new(settings);
         let model = Arc::clone(&settings);
         let make = move |device: &Device, options: &DoorOptions| {
-            Engine::open(device, options, &model).map_err(MakeError::from)
+            CompiledModel::open(device, options, &model).map_err(MakeError::from)
         };
         let mut supervised =
             Supervised::new(settings.options.clone(), log.clone(), make).opened_by(open_device);
@@ -79,7 +79,7 @@ impl Model {
                 settings.normalisation,
             ),
             decoder: Decoder::of(&signature.outputs, size),
-            memory: Memory::new(signature.initial.clone(), sources),
+            memory: SourceStates::new(signature.initial.clone(), sources),
             supervised,
             signature,
             settings,
@@ -93,7 +93,7 @@ impl Model {
 
     /// The model, its device and its input, in a line.
     pub(crate) fn describe(&self) -> String {
-        let Signature { input, outputs, .. } = &self.signature;
+        let ModelArguments { input, outputs, .. } = &self.signature;
         format!(
             "{}: {} on {}, input {} {:?}, {} outputs",
             self.settings.name,
@@ -128,10 +128,10 @@ impl Model {
             Some(deadline) => Some(self.left(deadline, frame)?),
             None => None,
         };
-        let engine = self.supervised.get().map_err(|why| Trouble::new(Outcome::Failed, &why))?;
+        let engine = self.supervised.get().map_err(|why| Trouble::new(FrameEnd::Failed, &why))?;
         if let Some(place) = engine.frame() {
             let written = self.writer.write(&frame.message, place);
-            written.map_err(|error| Trouble::new(Outcome::Refused, &error))?;
+            written.map_err(|error| Trouble::new(FrameEnd::Refused, &error))?;
         }
         self.begun = Some(Instant::now());
         let states = self.memory.recall(&frame.stamp.source);
@@ -144,7 +144,7 @@ impl Model {
         let left = deadline.checked_sub(age).filter(|left| !left.is_zero());
         left.ok_or_else(|| {
             let why = format!("a frame of {} is {age:.1?} old", frame.stamp.source);
-            Trouble::new(Outcome::Late, &why)
+            Trouble::new(FrameEnd::Late, &why)
         })
     }
 
@@ -156,7 +156,7 @@ impl Model {
     ) -> Option<Result<(), Trouble>> {
         let engine = match self.supervised.get() {
             Ok(engine) => engine,
-            Err(why) => return Some(Err(Trouble::new(Outcome::Failed, &why))),
+            Err(why) => return Some(Err(Trouble::new(FrameEnd::Failed, &why))),
         };
         if engine.frame().is_none() {
             let result = engine.wait_until(end)?;
@@ -270,14 +270,14 @@ mod tests {
         file.build()
     }
 
-    fn open(options: &str) -> Result<Model, Failure> {
+    fn open(options: &str) -> Result<ServedModel, Failure> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sums.tflite");
         std::fs::write(&path, sums()).unwrap();
         let args = format!("model={} {options}", path.display());
         let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
         let model = InferSettings::parse(&args)?.models.remove(0);
-        Model::open(model, 2, &Log::stderr("test"))
+        ServedModel::open(model, 2, &Log::stderr("test"))
     }
 
     fn incoming(source: &str, values: &[f32]) -> Incoming {
@@ -288,7 +288,7 @@ mod tests {
         Incoming { stamp, message, again: None }
     }
 
-    fn infer(model: &mut Model, frame: &Incoming) -> Result<f32, Outcome> {
+    fn infer(model: &mut ServedModel, frame: &Incoming) -> Result<f32, FrameEnd> {
         model.submit(frame).map_err(|trouble| trouble.outcome)?;
         loop {
             let end = Instant::now() + Duration::from_secs(1);
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn frames_that_do_not_fit_or_are_too_old_are_left_out() {
         let mut model = open("states=1-1 deadline=10000").unwrap();
-        assert_eq!(infer(&mut model, &incoming("a", &[1.0])), Err(Outcome::Refused));
+        assert_eq!(infer(&mut model, &incoming("a", &[1.0])), Err(FrameEnd::Refused));
         let mut old = incoming("a", &[1.0, 1.0]);
         old.stamp.captured -= Duration::from_secs(11);
-        assert_eq!(infer(&mut model, &old), Err(Outcome::Late));
+        assert_eq!(infer(&mut model, &old), Err(FrameEnd::Late));
         assert_eq!(infer(&mut model, &incoming("a", &[1.0, 1.0])), Ok(1.0));
     }
 

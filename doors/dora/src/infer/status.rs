@@ -22,7 +22,7 @@ pub(crate) const EVENT: &str = "event";
 
 /// The end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum FrameEnd {
     /// Its results went out.
     Inferred,
     /// A newer one of its source took its place.
@@ -37,7 +37,7 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl FrameEnd {
     const ALL: [Self; 6] =
         [Self::Inferred, Self::Dropped, Self::Late, Self::Missed, Self::Failed, Self::Refused];
 
@@ -57,7 +57,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Reporter {
     log: Log,
-    counts: [u64; Outcome::ALL.len()],
+    counts: [u64; FrameEnd::ALL.len()],
     restarts: u64,
     every: Duration,
     next: Instant,
@@ -70,13 +70,13 @@ const COMPLAINTS: Duration = Duration::from_secs(1);
 impl Reporter {
     /// Tells the counts so often.
     pub(crate) fn new(log: &Log, every: Duration) -> Self {
-        let (counts, restarts, next) = ([0; Outcome::ALL.len()], 0, Instant::now());
+        let (counts, restarts, next) = ([0; FrameEnd::ALL.len()], 0, Instant::now());
         Self { log: log.clone(), counts, restarts, every, next, complained: None }
     }
 
     /// Counts the ends of frames.
-    pub(crate) fn count(&mut self, outcome: Outcome, frames: u64) {
-        for (count, kind) in self.counts.iter_mut().zip(Outcome::ALL) {
+    pub(crate) fn count(&mut self, outcome: FrameEnd, frames: u64) {
+        for (count, kind) in self.counts.iter_mut().zip(FrameEnd::ALL) {
             *count += if kind == outcome { frames } else { 0 };
         }
     }
@@ -118,7 +118,7 @@ impl Reporter {
     pub(crate) fn complain(
         &mut self,
         node: &mut Node,
-        outcome: Outcome,
+        outcome: FrameEnd,
         text: &str,
     ) -> Result<(), Failure> {
         if self.complained.is_some_and(|last| last.elapsed() < COMPLAINTS) {
@@ -137,7 +137,7 @@ impl Reporter {
         self.next = Instant::now() + self.every;
         let mut parameters = MetadataParameters::new();
         set(&mut parameters, EVENT, Parameter::String(event.to_owned()));
-        for (count, outcome) in self.counts.iter().zip(Outcome::ALL) {
+        for (count, outcome) in self.counts.iter().zip(FrameEnd::ALL) {
             set(&mut parameters, outcome.name(), integer(*count));
         }
         set(&mut parameters, "restarts", integer(self.restarts));
@@ -148,7 +148,7 @@ impl Reporter {
 
     /// The counts in words.
     pub(crate) fn summary(&self) -> String {
-        let counts = self.counts.iter().zip(Outcome::ALL);
+        let counts = self.counts.iter().zip(FrameEnd::ALL);
         let counts: Vec<_> =
             counts.map(|(count, outcome)| format!("{count} {}", outcome.name())).collect();
         format!("{}; the driver was restarted {} times", counts.join(", "), self.restarts)

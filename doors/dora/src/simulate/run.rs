@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-use crate::deal::{Dealer, FrameId, Limits, Time};
+use crate::deal::{DealLimits, Dealer, FrameId, Time};
 
 /// The parts that are simulated.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ struct Run<'a> {
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn run(setup: &Setup) -> Figures {
-    let limits = Limits {
+    let limits = DealLimits {
         credit: setup.credit,
         silence: Duration::from_millis(600),
         lost_after: Duration::from_secs(5),

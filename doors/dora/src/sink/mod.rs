@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use dora_node_api::{Parameter, get_integer_param, get_string_param};
 use nnburst_doors_common::{Grammar, Key, Log};
 
-use self::order::Order;
-use self::report::Report;
+use self::order::ResultOrder;
+use self::report::SinkReport;
 use crate::Failure;
 use crate::deal::LOST;
 use crate::infer::STATUS;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &[String], log: &Log) -> Result<(), Failure> {
     let mut node = Node::open(log)?;
     let mut sink = Sink {
         settings,
-        report: Report::new(),
+        report: SinkReport::new(),
         sources: BTreeMap::new(),
         count: 0,
         begun: Instant::now(),
@@ -89,8 +89,8 @@ pub(crate) fn run(args: &[String], log: &Log) -> Result<(), Failure> {
 
 struct Sink {
     settings: Settings,
-    report: Report,
-    sources: BTreeMap<String, Order<Message>>,
+    report: SinkReport,
+    sources: BTreeMap<String, ResultOrder<Message>>,
     count: i64,
     begun: Instant,
 }
@@ -115,7 +115,8 @@ impl Sink {
         }
         self.report.seen(&stamp.source, stamp.seq);
         let wait = self.settings.wait;
-        let order = self.sources.entry(stamp.source.clone()).or_insert_with(|| Order::new(wait));
+        let order =
+            self.sources.entry(stamp.source.clone()).or_insert_with(|| ResultOrder::new(wait));
         if message.input == LOST {
             self.report.lost(get_string_param(parameters, "why").unwrap_or("unknown"));
             order.lose(stamp.seq);

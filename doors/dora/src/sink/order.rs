@@ -9,7 +9,7 @@ pub(crate) type Time = Duration;
 /// Results of one source that wait for those before them. What was lost is waited for no longer
 /// than it takes to hear of that.
 #[derive(Debug)]
-pub(crate) struct Order<T> {
+pub(crate) struct ResultOrder<T> {
     /// The number that comes next; `None` before the first.
     next: Option<i64>,
     held: BTreeMap<i64, Held<T>>,
@@ -28,7 +28,7 @@ const MOST_HELD: usize = 1024;
 /// A number so far back is that of a source which began anew.
 const ANEW: i64 = 1000;
 
-impl<T> Order<T> {
+impl<T> ResultOrder<T> {
     /// A result waits so long for those before it.
     pub(crate) fn new(wait: Duration) -> Self {
         Self { next: None, held: BTreeMap::new(), lost: BTreeSet::new(), wait }
@@ -89,13 +89,13 @@ mod tests {
         Duration::from_millis(time)
     }
 
-    fn taken(order: &mut Order<i64>, now: u64) -> Vec<i64> {
+    fn taken(order: &mut ResultOrder<i64>, now: u64) -> Vec<i64> {
         std::iter::from_fn(|| order.take(ms(now))).collect()
     }
 
     #[test]
     fn results_go_on_in_order_and_nobody_waits_for_what_was_lost() {
-        let mut order = Order::new(ms(100));
+        let mut order = ResultOrder::new(ms(100));
         assert_eq!(order.put(1, 1, ms(0)), None);
         assert_eq!(taken(&mut order, 0), [0; 0]);
         order.put(0, 0, ms(1));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn sources_may_be_joined_late_and_begin_anew() {
-        let mut order = Order::new(ms(100));
+        let mut order = ResultOrder::new(ms(100));
         order.put(501, 501, ms(0));
         order.put(500, 500, ms(0));
         assert_eq!(taken(&mut order, 99), [0; 0]);

@@ -50,7 +50,7 @@ impl Sender {
 
 /// The figures.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct SinkReport {
     begun: Instant,
     results: u64,
     /// The frames of each source by their highest number.
@@ -66,7 +66,7 @@ pub(crate) struct Report {
     senders: BTreeMap<String, Sender>,
 }
 
-impl Report {
+impl SinkReport {
     pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn figures_are_written() {
-        let mut report = Report::new();
+        let mut report = SinkReport::new();
         assert_eq!(report.json()["results"], 0);
         for (seq, age) in [(0, 10), (2, 30)] {
             report.seen("a", seq);
