@@ -177,6 +177,25 @@ fn product(c: &mut Criterion) {
     }
 }
 
+/// Two matrices that both change from run to run.
+fn matrices(c: &mut Criterion) {
+    let [rows, depth, columns] = [64, 64, 64];
+    let (a, b) = (vec![1.0; rows * depth], vec![0.5; depth * columns]);
+    let mut ys = vec![0.0; rows * columns];
+    let mut scratch = Vec::new();
+    for right in [gemm_f32::Layout::RowMajor, gemm_f32::Layout::ColumnMajor] {
+        let make = |isa| {
+            let left = gemm_f32::Layout::RowMajor;
+            gemm_f32::MatrixProduct::new(isa, [rows, depth, columns], left, right).unwrap()
+        };
+        family(c, &format!("matmul_f32 {right:?}"), rows * depth * columns, make, |product| {
+            scratch.resize(product.scratch_len(), 0.0);
+            let (a, b) = (In::of(&a[..]), In::of(&b[..]));
+            product.compute(a, b, Out::of(&mut ys[..]), &mut scratch).unwrap();
+        });
+    }
+}
+
 /// An inverted residual: six times as many channels between a convolution and the next.
 fn chain(c: &mut Criterion) {
     let (pixels, narrow, wide) = (28 * 28, 32, 192);
@@ -293,5 +312,16 @@ fn recurrent(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, gemm, gemv, product, depthwise, chain, packing, elementwise, recurrent);
+criterion_group!(
+    benches,
+    gemm,
+    gemv,
+    product,
+    matrices,
+    depthwise,
+    chain,
+    packing,
+    elementwise,
+    recurrent
+);
 criterion_main!(benches);

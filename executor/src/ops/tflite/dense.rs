@@ -1,5 +1,6 @@
 //! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
 
+use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
@@ -282,6 +283,26 @@ fn work_of(matrices: &Matrices, shape: &Shape) -> u64 {
 
 fn floats(call: &mut OperatorCall<'_, '_>, of: Matrices, shape: &Shape) -> Lowered {
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
+    let Matrices { rows, depth, columns, .. } = of;
+    let left = if of.strides[0][1] == 1 { Layout::RowMajor } else { Layout::ColumnMajor };
+    let right = if of.strides[1][1] == 1 { Layout::ColumnMajor } else { Layout::RowMajor };
+    if let Some(product) = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right) {
+        let label = Label { form: product.isa(), ..label };
+        let (bands, scratch) = (of.pairs.len(), 4 * product.scratch_len());
+        call.emit_bands(label, scratch, bands, move |mut io, band| {
+            let (a, b, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
+            let scratch = io.scratch_slice::<f32>();
+            for pair in band {
+                let [left, right] = of.pairs[pair];
+                let a = a.slice(left..left + rows * depth);
+                let b = b.slice(right..right + depth * columns);
+                let to = to.slice(pair * rows * columns..(pair + 1) * rows * columns);
+                product.compute(a, b, to, scratch)?;
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     let scratch = 4 * of.depth * (of.columns + 1);
     let bands = of.pairs.len();
     call.emit_bands(label, scratch, bands, move |mut io, band| {

@@ -17,6 +17,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_bf16;
+mod matmul;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod panels;
@@ -27,7 +28,8 @@ mod tile;
 
 use std::ops::Range;
 
-use self::panels::{Bf16Pairs, Microkernel, Panel, pack_panels};
+pub use self::matmul::{Layout, MatrixProduct};
+use self::panels::{Bf16Pairs, Microkernel, Panels, pack_panels};
 use self::tile::Tile;
 use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
@@ -48,11 +50,6 @@ pub const VARIANTS: Variants<Microkernel> = variants! {
 
 /// Bytes of rows that are worked on at a time: leaves room in an L2 of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
-
-/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as
-/// many as are reported at a time.
-const TILE_NS: usize = 2_000_000;
-const REPORT_NS: usize = 20_000;
 
 /// Rows of more elements are for others to multiply, who stop within a row.
 const DEEPEST: usize = 1 << 20;
@@ -77,10 +74,9 @@ enum Source {
 /// Weights, packed for a variant.
 #[derive(Debug)]
 pub struct Gemm {
-    variant: Variant<Microkernel>,
+    panels: Panels,
     patches: Patches,
     source: Source,
-    columns: usize,
     weights: Packed,
     low: f32,
     high: f32,
@@ -133,12 +129,13 @@ impl Gemm {
                 })?;
                 (variant, Source::of(&patches), weights)
             };
-        Some(Self { variant, patches, source, columns, weights, low, high })
+        let panels = Panels { variant, columns };
+        Some(Self { panels, patches, source, weights, low, high })
     }
 
     /// The variant that was chosen.
     pub fn isa(&self) -> Isa {
-        self.variant.isa
+        self.panels.variant.isa
     }
 
     /// Returns whether all weights and biases are numbers, as they are packed: a model from a cache
@@ -155,11 +152,6 @@ impl Gemm {
         }
     }
 
-    /// Multiplications of a nanosecond, where they are slow.
-    fn per_ns(&self) -> usize {
-        if self.variant.isa == Isa::Scalar { 1 } else { 16 }
-    }
-
     /// Elements of a row as tiles take it.
     fn tile_depth(&self) -> usize {
         match self.source {
@@ -171,7 +163,7 @@ impl Gemm {
     /// Rows that are worked on at a time.
     fn block_rows(&self) -> usize {
         let rows = self.patches.rows().max(1);
-        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.variant.run.rows);
+        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.panels.variant.run.rows);
         // As even as can be.
         rows.div_ceil(rows.div_ceil(most))
     }
@@ -186,20 +178,19 @@ impl Gemm {
         rows: Range<usize>,
         output: Pitched<*mut f32>,
     ) {
+        let depth = self.tile_depth();
         let whole = Tile {
             input: input.start,
             row_stride: input.pitch,
             segments: (1, 1),
-            input_steps: (0, 0),
-            weights_steps: (0, 0),
-            len: self.tile_depth(),
+            len: depth,
             output: output.row(rows.start),
             rows: rows.len(),
             ..self.empty_tile(output.pitch)
         };
-        self.each_panel(|panel| {
+        self.panels.each(self.weights.typed::<f32>().as_ptr(), depth, |panel| {
             // SAFETY: the rows are there, and panels as packed.
-            unsafe { self.tiles(panel, &whole, 0) };
+            unsafe { self.panels.tiles(panel, &whole, 0) };
         });
     }
 
@@ -214,7 +205,8 @@ impl Gemm {
         output: Pitched<*mut f32>,
     ) {
         let p = &self.patches;
-        self.each_panel(|panel| {
+        let lines_of_weights = self.weights.typed::<f32>().as_ptr();
+        self.panels.each(lines_of_weights, self.tile_depth(), |panel| {
             let (line, tap) = (p.filter_w * p.channels * panel.width.columns, p.channels);
             each_region(p, lines.clone(), |region| {
                 // Neighbouring taps of a line are one span, if they are neighbours in memory.
@@ -242,79 +234,14 @@ impl Gemm {
                         ..self.empty_tile(output.pitch)
                     };
                     // SAFETY: regions keep to the image, and panels are as packed.
-                    unsafe { self.tiles(panel, &whole, skipped) };
+                    unsafe { self.panels.tiles(panel, &whole, skipped) };
                 }
             });
         });
     }
 
-    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of
-    /// weights left out.
-    ///
-    /// # Safety
-    /// Its rows are readable, its outputs writable.
-    #[inline]
-    unsafe fn tiles(&self, panel: &Panel, whole: &Tile, skipped: usize) {
-        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
-        // fewer: a tile takes a millisecond or so at the most.
-        let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
-        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
-        let count = whole.rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1));
-        // Tiles are reported together while they are small: a report for each would take a
-        // hundredth of their time.
-        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
-        let mut first = 0;
-        for tile in 0..count {
-            if tile % reported == 0 {
-                let tiles = reported.min(count - tile);
-                if poll::work(row_ns * tiles * whole.rows.div_ceil(count)).is_err() {
-                    return;
-                }
-            }
-            let rows = whole.rows / count + usize::from(tile < whole.rows % count);
-            let tile = Tile {
-                input: whole.input.wrapping_add(first * whole.row_stride),
-                bias: panel.lines,
-                weights: panel.lines.wrapping_add(panel.width.columns + skipped),
-                output: whole.output.wrapping_add(first * whole.stride + panel.first),
-                rows,
-                columns: panel.columns,
-                ..*whole
-            };
-            // SAFETY: as the caller promises; `best` chose what the machine has.
-            unsafe { (panel.width.run)(&tile) };
-            first += rows;
-        }
-    }
-
-    fn each_panel(&self, mut each: impl FnMut(&Panel)) {
-        let (depth, kernel) = (self.tile_depth(), &self.variant.run);
-        let mut lines = self.weights.typed::<f32>().as_ptr();
-        for first in (0..self.columns).step_by(kernel.columns()) {
-            let columns = kernel.columns().min(self.columns - first);
-            let width = kernel.width(columns);
-            each(&Panel { lines, width, first, columns });
-            lines = lines.wrapping_add(width.columns * (depth + 1));
-        }
-    }
-
     fn empty_tile(&self, stride: usize) -> Tile {
-        Tile {
-            input: std::ptr::null(),
-            row_stride: 0,
-            segments: (0, 0),
-            input_steps: (0, 0),
-            weights_steps: (0, 0),
-            len: 0,
-            bias: std::ptr::null(),
-            weights: std::ptr::null(),
-            output: std::ptr::null_mut(),
-            stride,
-            rows: 0,
-            columns: 0,
-            low: self.low,
-            high: self.high,
-        }
+        Tile { low: self.low, high: self.high, stride, ..Tile::EMPTY }
     }
 }
 
@@ -329,7 +256,7 @@ impl Convolution for Gemm {
     }
 
     fn channels(&self) -> usize {
-        self.columns
+        self.panels.columns
     }
 
     fn scratch_bytes(&self) -> usize {

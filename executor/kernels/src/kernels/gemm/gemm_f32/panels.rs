@@ -43,6 +43,77 @@ impl Microkernel {
     }
 }
 
+/// Nanoseconds that a tile takes at most, about, where rows are so deep that few make one; and as
+/// many as are reported at a time.
+const TILE_NS: usize = 2_000_000;
+const REPORT_NS: usize = 20_000;
+
+/// The panels of a product: its columns, as many at a time as a variant's tiles are wide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panels {
+    pub(super) variant: Variant<Microkernel>,
+    /// Columns of the product.
+    pub(super) columns: usize,
+}
+
+impl Panels {
+    /// Calls `each` with every panel, the packed lines of which start at `lines`: of each a line of
+    /// bias and `depth` lines of weights.
+    pub(super) fn each(&self, mut lines: *const f32, depth: usize, mut each: impl FnMut(&Panel)) {
+        let kernel = &self.variant.run;
+        for first in (0..self.columns).step_by(kernel.columns()) {
+            let columns = kernel.columns().min(self.columns - first);
+            let width = kernel.width(columns);
+            each(&Panel { lines, width, first, columns });
+            lines = lines.wrapping_add(width.columns * (depth + 1));
+        }
+    }
+
+    /// Multiplications of a nanosecond, where they are slow.
+    fn per_ns(&self) -> usize {
+        if self.variant.isa == Isa::Scalar { 1 } else { 16 }
+    }
+
+    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of
+    /// weights left out.
+    ///
+    /// # Safety
+    /// Its rows are readable, its outputs writable.
+    #[inline]
+    pub(super) unsafe fn tiles(&self, panel: &Panel, whole: &Tile, skipped: usize) {
+        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
+        // fewer: a tile takes a millisecond or so at the most.
+        let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
+        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
+        let count = whole.rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1));
+        // Tiles are reported together while they are small: a report for each would take a
+        // hundredth of their time.
+        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
+        let mut first = 0;
+        for tile in 0..count {
+            if tile % reported == 0 {
+                let tiles = reported.min(count - tile);
+                if poll::work(row_ns * tiles * whole.rows.div_ceil(count)).is_err() {
+                    return;
+                }
+            }
+            let rows = whole.rows / count + usize::from(tile < whole.rows % count);
+            let tile = Tile {
+                input: whole.input.wrapping_add(first * whole.row_stride),
+                bias: panel.lines,
+                weights: panel.lines.wrapping_add(panel.width.columns + skipped),
+                output: whole.output.wrapping_add(first * whole.stride + panel.first),
+                rows,
+                columns: panel.columns,
+                ..*whole
+            };
+            // SAFETY: as the caller promises; `best` chose what the machine has.
+            unsafe { (panel.width.run)(&tile) };
+            first += rows;
+        }
+    }
+}
+
 /// A panel of weights.
 pub(super) struct Panel {
     /// A line of bias, then the weights.
@@ -82,7 +153,7 @@ pub(super) fn pack_panels(
 }
 
 /// Columns of the widest panel of any variant.
-const MAX_COLUMNS: usize = 32;
+pub(super) const MAX_COLUMNS: usize = 32;
 
 /// Tiles whose elements are pairs of bf16, in the place of floats.
 #[derive(Clone, Copy, Debug)]

@@ -37,6 +37,24 @@ pub(super) struct Segment {
 }
 
 impl Tile {
+    /// No rows of no columns.
+    pub(super) const EMPTY: Self = Self {
+        input: std::ptr::null(),
+        row_stride: 0,
+        segments: (0, 0),
+        input_steps: (0, 0),
+        weights_steps: (0, 0),
+        len: 0,
+        bias: std::ptr::null(),
+        weights: std::ptr::null(),
+        output: std::ptr::null_mut(),
+        stride: 0,
+        rows: 0,
+        columns: 0,
+        low: f32::NEG_INFINITY,
+        high: f32::INFINITY,
+    };
+
     /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those
     /// of a large image are in no cache: the first convolutions of MobileNet v1 took a fifth
     /// longer, waiting with each store.

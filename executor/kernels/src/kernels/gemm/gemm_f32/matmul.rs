@@ -1,0 +1,248 @@
+//! Products of two matrices that are known at run time alone: the right one is packed anew in each
+//! run, which pays from a few rows on.
+
+use super::panels::{MAX_COLUMNS, Panel, Panels};
+use super::tile::Tile;
+use super::{BLOCK_BYTES, CLASHING, DEEPEST, VARIANTS, copied_stride};
+use crate::kernels::pack;
+use crate::simd::{Isa, Variant};
+use crate::tensor::{In, Out, check_lengths, poll};
+
+/// The order of a matrix's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Row by row.
+    RowMajor,
+    /// Column by column.
+    ColumnMajor,
+}
+
+/// The product of `rows` by `depth` and `depth` by `columns` elements.
+#[derive(Debug)]
+pub struct MatrixProduct {
+    panels: Panels,
+    pack: Variant<pack::Run>,
+    rows: usize,
+    depth: usize,
+    left: Layout,
+    right: Layout,
+}
+
+impl MatrixProduct {
+    /// `None` where an extent is 0, or rows are so deep that a product could not be stopped.
+    pub fn new(
+        isa: Isa,
+        [rows, depth, columns]: [usize; 3],
+        left: Layout,
+        right: Layout,
+    ) -> Option<Self> {
+        if rows == 0 || depth == 0 || columns == 0 || depth > DEEPEST {
+            return None;
+        }
+        let panels = Panels { variant: VARIANTS.best(isa), columns };
+        Some(Self { panels, pack: pack::VARIANTS.best(isa), rows, depth, left, right })
+    }
+
+    /// The variant that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.panels.variant.isa
+    }
+
+    /// Floats of scratch memory that a run takes.
+    pub fn scratch_len(&self) -> usize {
+        let copied = if self.copies_left() { self.block_rows() } else { 0 };
+        self.packed_len() + copied * copied_stride(self.depth)
+    }
+
+    fn packed_len(&self) -> usize {
+        self.panels.variant.run.packed_columns(self.panels.columns) * (self.depth + 1)
+    }
+
+    /// Returns whether tiles can't read the rows of the left matrix where they lie.
+    fn copies_left(&self) -> bool {
+        self.left == Layout::ColumnMajor || self.depth.is_multiple_of(CLASHING)
+    }
+
+    /// Rows that are worked on at a time.
+    fn block_rows(&self) -> usize {
+        (BLOCK_BYTES / (self.depth * 4)).max(self.panels.variant.run.rows).min(self.rows)
+    }
+
+    /// Computes the product, row by row.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute(
+        &self,
+        left: In<'_, f32>,
+        right: In<'_, f32>,
+        output: Out<'_, f32>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        check_lengths(left.len(), self.rows * self.depth)?;
+        check_lengths(right.len(), self.depth * self.panels.columns)?;
+        check_lengths(output.len(), self.rows * self.panels.columns)?;
+        check_lengths(scratch.len(), self.scratch_len())?;
+        let (packed, copied) = scratch.split_at_mut(self.packed_len());
+        // SAFETY: the lengths are what is asked for.
+        unsafe { self.pack_right(right, packed) };
+        let block = self.block_rows();
+        for first in (0..self.rows).step_by(block) {
+            let rows = block.min(self.rows - first);
+            let (input, row_stride) = if self.copies_left() {
+                // SAFETY: these rows are among those of the matrix.
+                unsafe { self.copy_left(left, first, rows, copied) };
+                (copied.as_ptr(), copied_stride(self.depth))
+            } else {
+                (left.as_ptr().wrapping_add(first * self.depth), self.depth)
+            };
+            let whole = Tile {
+                input,
+                row_stride,
+                segments: (1, 1),
+                len: self.depth,
+                output: output.as_mut_ptr().wrapping_add(first * self.panels.columns),
+                stride: self.panels.columns,
+                rows,
+                ..Tile::EMPTY
+            };
+            self.panels.each(packed.as_ptr(), self.depth, |panel| {
+                // SAFETY: the rows are there, and panels as packed.
+                unsafe { self.panels.tiles(panel, &whole, 0) };
+            });
+        }
+        Ok(())
+    }
+
+    /// Packs the right matrix: of each panel a line of zeros, then `depth` lines.
+    ///
+    /// # Safety
+    /// The matrix is as large as stated, and so is the memory.
+    unsafe fn pack_right(&self, right: In<'_, f32>, packed: &mut [f32]) {
+        let (depth, columns) = (self.depth, self.panels.columns);
+        let mut rest = packed;
+        self.panels.each(
+            std::ptr::null(),
+            depth,
+            |&Panel { width, first, columns: few, .. }| {
+                let width = width.columns;
+                let all = std::mem::take(&mut rest);
+                let (panel, behind) = all.split_at_mut(width * (depth + 1));
+                rest = behind;
+                if poll::work(depth * few / 2).is_err() {
+                    return;
+                }
+                let (bias, lines) = panel.split_at_mut(width);
+                bias.fill(0.0);
+                match self.right {
+                    Layout::RowMajor => {
+                        for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+                            right
+                                .slice(k * columns + first..k * columns + first + few)
+                                .copy_to(line);
+                            line[few..].fill(0.0);
+                        }
+                    }
+                    Layout::ColumnMajor => {
+                        if few < width {
+                            lines.fill(0.0);
+                        }
+                        let mut rows = [std::ptr::null(); MAX_COLUMNS];
+                        for (at, row) in rows[..few].iter_mut().enumerate() {
+                            *row = right.as_ptr().wrapping_add((first + at) * depth).cast();
+                        }
+                        // SAFETY: rows of `depth` elements, at most `width`, and as many lines.
+                        unsafe {
+                            (self.pack.run)(&rows[..few], depth, width, lines.as_mut_ptr().cast());
+                        };
+                    }
+                }
+            },
+        );
+    }
+
+    /// Copies rows of the left matrix one behind the other.
+    ///
+    /// # Safety
+    /// The rows are among those of the matrix, and the memory has room for a block.
+    unsafe fn copy_left(&self, left: In<'_, f32>, first: usize, rows: usize, to: &mut [f32]) {
+        let (depth, stride) = (self.depth, copied_stride(self.depth));
+        if self.left == Layout::RowMajor {
+            for (row, to) in (first..first + rows).zip(to.chunks_exact_mut(stride)) {
+                left.slice(row * depth..(row + 1) * depth).copy_to(to);
+            }
+            return;
+        }
+        for start in (0..depth).step_by(MAX_COLUMNS) {
+            let count = MAX_COLUMNS.min(depth - start);
+            if poll::work(count * rows / 2).is_err() {
+                return;
+            }
+            let mut lines = [std::ptr::null(); MAX_COLUMNS];
+            for (at, line) in lines[..count].iter_mut().enumerate() {
+                *line = left.as_ptr().wrapping_add((start + at) * self.rows + first).cast();
+            }
+            let to = to.as_mut_ptr().wrapping_add(start);
+            // SAFETY: as many elements of each line of the transposed matrix as there are rows; what
+            // is written lies within rows of `stride`.
+            unsafe { (self.pack.run)(&lines[..count], rows, stride, to.cast()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_multiplies_matrices_however_they_lie() {
+        let number = |seed: usize| (seed.wrapping_mul(2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+        for [rows, depth, columns] in
+            [[1, 1, 1], [3, 17, 5], [13, 64, 33], [50, 9, 70], [7, CLASHING, 9], [70, 800, 32]]
+        {
+            let left: Vec<f32> = (0..rows * depth).map(number).collect();
+            let right: Vec<f32> = (0..depth * columns).map(|i| number(i + 7)).collect();
+            let want = |row: usize, column: usize| -> f32 {
+                (0..depth).map(|k| left[row * depth + k] * right[k * columns + column]).sum()
+            };
+            let turned = |of: &[f32], width: usize| -> Vec<f32> {
+                (0..of.len())
+                    .map(|at| of[at % (of.len() / width) * width + at / (of.len() / width)])
+                    .collect()
+            };
+            for variant in VARIANTS.all() {
+                for (lie_left, lie_right) in [
+                    (Layout::RowMajor, Layout::RowMajor),
+                    (Layout::RowMajor, Layout::ColumnMajor),
+                    (Layout::ColumnMajor, Layout::RowMajor),
+                ] {
+                    let matrices = MatrixProduct::new(
+                        variant.isa,
+                        [rows, depth, columns],
+                        lie_left,
+                        lie_right,
+                    )
+                    .unwrap();
+                    let as_it_lies = |of: &[f32], width: usize, lie: Layout| match lie {
+                        Layout::RowMajor => of.to_vec(),
+                        Layout::ColumnMajor => turned(of, width),
+                    };
+                    let (a, b) = (
+                        as_it_lies(&left, depth, lie_left),
+                        as_it_lies(&right, columns, lie_right),
+                    );
+                    let mut got = vec![9.0; rows * columns];
+                    let mut scratch = vec![f32::NAN; matrices.scratch_len()];
+                    matrices
+                        .compute(In::of(&a), In::of(&b), Out::of(&mut got), &mut scratch)
+                        .unwrap();
+                    for (at, got) in got.into_iter().enumerate() {
+                        let want = want(at / columns, at % columns);
+                        let near = (got - want).abs() <= 1e-3;
+                        assert!(near, "{:?} {rows}x{depth}x{columns}: {got}, {want}", variant.isa);
+                    }
+                }
+            }
+        }
+    }
+}
