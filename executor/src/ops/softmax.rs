@@ -1,9 +1,10 @@
 //! SOFTMAX along an axis.
 
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::fixed::{exp_negative, one_over_one_plus};
 use nnburst_kernels::tensor::quant::{Multiplier, rdbpot, srdhm};
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, Quantised, Real, poll};
 
 use super::Op;
 use super::support::{dispatch, plain};
@@ -35,29 +36,117 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     let (outer, count, inner) = shape.around(axis);
     let exp = Map::new(op.isa(), Function::Exp);
     let label = Label { form: exp.isa(), ..plain("softmax_real", &shape, 0) };
+    let isa = op.isa();
     op.emit_with_scratch(label, count * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<f32>();
         for line in poll::each(0..outer * inner, 16) {
-            let at = |k: usize| (line / inner * count + k) * inner + line % inner;
+            let first = line / inner * count * inner + line % inner;
             let mut max = f32::NEG_INFINITY;
-            for (k, x) in poll::each(row.iter_mut().enumerate(), 4) {
-                *x = input.get(at(k)).to_f32();
-                max = max.max(*x);
+            for (start, chunk) in chunks(row) {
+                poll::work(chunk.len() * 4)?;
+                let from = input.slice(first + start * inner..input.len());
+                isa.run(Widen { from, step: inner, row: chunk, max: &mut max });
             }
-            for chunk in row.chunks_mut(poll::CHUNK) {
-                poll::work(chunk.len() * 8)?;
-                chunk.iter_mut().for_each(|x| *x = (*x - max) * beta);
+            let mut sum = 0.0;
+            for (_, chunk) in chunks(row) {
+                poll::work(chunk.len() * 10)?;
+                isa.run(Distances { row: chunk, max, beta });
                 exp.apply(chunk);
+                // One by one: in lanes the last bits would be others than the reference's.
+                sum = chunk.iter().fold(sum, |sum, x| sum + x);
             }
-            let sum: f32 = poll::each(row.iter(), 2).sum();
-            for (k, x) in poll::each(row.iter().enumerate(), 4) {
-                output.set(at(k), T::from_f32(x / sum));
+            for (start, chunk) in chunks(row) {
+                poll::work(chunk.len() * 4)?;
+                let to = output.slice(first + start * inner..output.len());
+                isa.run(Shares { row: chunk, sum, to, step: inner });
             }
         }
         Ok(())
     });
     Ok(())
+}
+
+/// Parts of a row between which a run may be stopped, and where they start.
+fn chunks(row: &mut [f32]) -> impl Iterator<Item = (usize, &mut [f32])> {
+    row.chunks_mut(poll::CHUNK).enumerate().map(|(at, chunk)| (at * poll::CHUNK, chunk))
+}
+
+/// Maxima that are kept side by side.
+const LANES: usize = 16;
+
+/// Elements that lie `step` apart as floats, and their maximum.
+struct Widen<'a, T> {
+    from: In<'a, T>,
+    step: usize,
+    row: &'a mut [f32],
+    max: &'a mut f32,
+}
+
+impl<T: Real> Loop for Widen<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { from, step, row, max } = self;
+        let (blocks, rest) = row.as_chunks_mut::<LANES>();
+        let done = blocks.len() * LANES;
+        let mut most = [*max; LANES];
+        for (at, block) in blocks.iter_mut().enumerate() {
+            *block = match step {
+                1 => from.block::<LANES>(at * LANES).map(T::to_f32),
+                _ => std::array::from_fn(|k| from.get((at * LANES + k) * step).to_f32()),
+            };
+            most.iter_mut().zip(block).for_each(|(most, x)| *most = most.max(*x));
+        }
+        for (k, x) in rest.iter_mut().enumerate() {
+            *x = from.get((done + k) * step).to_f32();
+            most[k] = most[k].max(*x);
+        }
+        *max = most.into_iter().fold(*max, f32::max);
+    }
+}
+
+/// From numbers to `beta` times their distance from the largest.
+struct Distances<'a> {
+    row: &'a mut [f32],
+    max: f32,
+    beta: f32,
+}
+
+impl Loop for Distances<'_> {
+    #[inline(always)]
+    fn run(self) {
+        self.row.iter_mut().for_each(|x| *x = (*x - self.max) * self.beta);
+    }
+}
+
+/// Each number's share of the sum, `step` elements apart.
+struct Shares<'a, T> {
+    row: &'a [f32],
+    sum: f32,
+    to: Out<'a, T>,
+    step: usize,
+}
+
+impl<T: Real> Loop for Shares<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { row, sum, to, step } = self;
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let done = blocks.len() * LANES;
+        for (at, block) in blocks.iter().enumerate() {
+            let shares = block.map(|x| T::from_f32(x / sum));
+            match step {
+                1 => to.set_block(at * LANES, shares),
+                _ => shares
+                    .into_iter()
+                    .enumerate()
+                    .for_each(|(k, x)| to.set((at * LANES + k) * step, x)),
+            }
+        }
+        for (k, x) in rest.iter().enumerate() {
+            to.set((done + k) * step, T::from_f32(x / sum));
+        }
+    }
 }
 
 /// The reference's fixed-point arithmetic; `exp` depends on the distance to the largest byte alone

@@ -1,7 +1,7 @@
 //! Elements taken from regular places: transposes, slices, tiles, shuffles and block moves are all
 //! one loop over the output whose steps in the input are fixed for each axis.
 
-use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::plain::{Loop, copy_pieces};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
@@ -82,14 +82,14 @@ impl Strided {
             return;
         };
         let step = self.strides[outer.len()];
-        let rows = (0..outer.iter().product()).map(|row| {
-            let (mut rest, mut from) = (row, self.base.cast_signed());
-            for axis in (0..outer.len()).rev() {
-                from += (rest % outer[axis]).cast_signed() * self.strides[axis];
-                rest /= outer[axis];
-            }
-            (from, row * inner)
-        });
+        if let (Some((&rows, outer)), Ok(distance)) = (outer.split_last(), usize::try_from(step))
+            && self.strides[outer.len()] == 1
+        {
+            let each = self.starts(outer);
+            isa.run(Turns { input, output, each, rows, columns: inner, distance });
+            return;
+        }
+        let rows = self.starts(outer).enumerate().map(|(row, from)| (from, row * inner));
         if step == 1 {
             let bytes = size_of::<T>();
             let pieces = rows.map(|(from, to)| (from.cast_unsigned() * bytes, to * bytes));
@@ -108,6 +108,92 @@ impl Strided {
             }
         }
     }
+
+    /// The place in the input of every position along the outer axes.
+    fn starts<'a>(&'a self, outer: &'a [usize]) -> impl Iterator<Item = isize> + use<'a> {
+        (0..outer.iter().product()).map(move |position| {
+            let (mut rest, mut from) = (position, self.base.cast_signed());
+            for axis in (0..outer.len()).rev() {
+                from += (rest % outer[axis]).cast_signed() * self.strides[axis];
+                rest /= outer[axis];
+            }
+            from
+        })
+    }
+}
+
+/// Matrices that are transposed: `rows` by `columns` of the output, one behind the other. Of the
+/// input each column is one piece, and starts `distance` behind the one before it.
+struct Turns<'a, T, I> {
+    input: In<'a, T>,
+    output: Out<'a, T>,
+    /// Where each matrix starts in the input.
+    each: I,
+    rows: usize,
+    columns: usize,
+    distance: usize,
+}
+
+/// Rows and columns that are transposed at a time.
+const TILE: usize = 8;
+
+impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
+    #[inline(always)]
+    fn run(mut self) {
+        let mut to = 0;
+        while let Some(from) = self.each.next() {
+            let from = from.cast_unsigned();
+            let mut column = 0;
+            while column < self.columns {
+                let wide = self.columns - column;
+                let moved = match wide {
+                    TILE.. => self.columns_at::<TILE>(from, to, column),
+                    4.. => self.columns_at::<4>(from, to, column),
+                    2.. => self.columns_at::<2>(from, to, column),
+                    _ => self.columns_at::<1>(from, to, column),
+                };
+                if moved.is_err() {
+                    return;
+                }
+                column += 1 << wide.min(TILE).ilog2();
+            }
+            to += self.rows * self.columns;
+        }
+    }
+}
+
+impl<T: Element, I> Turns<'_, T, I> {
+    /// Moves `N` columns of a matrix, from the one `column` on.
+    #[inline(always)]
+    fn columns_at<const N: usize>(
+        &self,
+        from: usize,
+        to: usize,
+        column: usize,
+    ) -> Result<(), poll::Halted> {
+        let Self { input, output, rows, columns, distance, .. } = *self;
+        let (from, to) = (from + column * distance, to + column);
+        poll::work(ROW_NS)?;
+        for first in (0..rows).step_by(poll::CHUNK) {
+            let end = rows.min(first + poll::CHUNK);
+            poll::work((end - first) * N)?;
+            let whole = first + (end - first) / TILE * TILE;
+            for row in (first..whole).step_by(TILE) {
+                let block: [[T; TILE]; N] =
+                    std::array::from_fn(|n| input.block(from + n * distance + row));
+                let turned: [[T; N]; TILE] =
+                    std::array::from_fn(|k| std::array::from_fn(|n| block[n][k]));
+                for (k, line) in turned.into_iter().enumerate() {
+                    output.set_block(to + (row + k) * columns, line);
+                }
+            }
+            for row in whole..end {
+                let turned: [T; N] = std::array::from_fn(|n| input.get(from + n * distance + row));
+                output.set_block(to + row * columns, turned);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What finding a row takes at most, and moving an element from memory that is far away.
@@ -119,6 +205,9 @@ fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize
     let label = match strided.strides.last() {
         // A single element or rows of them, else elements one by one.
         None | Some(1) => compiled(isa, "strided_copy", &shape, 0),
+        _ if strided.strides.iter().nth_back(1) == Some(&1) => {
+            compiled(isa, "strided_copy", &shape, 0)
+        }
         _ => plain("strided_copy", &shape, 0),
     };
     op.emit(label, move |io: Io<'_>| {
@@ -145,6 +234,27 @@ mod tests {
         assert_eq!(rows, Strided { extents: vec![24], strides: vec![1], base: 0 });
         let transposed = Strided::new(0, [(4, 1), (3, 4)]);
         assert_eq!(transposed.extents, [4, 3]);
+    }
+
+    #[test]
+    fn matrices_of_any_size_are_transposed() {
+        let input: Vec<u16> = (0..3 * 30 * 20).collect();
+        for rows in [1, 2, 7, 8, 17, 30] {
+            for columns in [2, 3, 5, 8, 13, 20] {
+                let mut output = vec![0; 3 * rows * columns];
+                let axes = [(3, 600), (rows, 1), (columns, 30)];
+                let strided = Strided::new(0, axes);
+                for isa in Isa::all() {
+                    output.fill(0);
+                    strided.run(isa, In::of(&input), Out::of(&mut output));
+                    for (at, got) in output.iter().enumerate() {
+                        let (column, rest) = (at % columns, at / columns);
+                        let place = rest / rows * 600 + rest % rows + column * 30;
+                        assert_eq!(*got, input[place], "{rows} by {columns}, {isa:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

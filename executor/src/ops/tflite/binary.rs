@@ -1,9 +1,10 @@
 //! Operations on two tensors that broadcast to one shape.
 
+use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
-use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot, srdhm};
+use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
 use nnburst_kernels::tensor::rows::Rows;
-use nnburst_kernels::tensor::{Element, OpError};
+use nnburst_kernels::tensor::{Element, In, OpError, Out};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of};
@@ -26,12 +27,40 @@ fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<Pair> {
     Ok(Pair { a, b, result })
 }
 
-/// Adds a step that computes each element of the result from those of both inputs.
+/// Adds a step that computes each element of the result from those of both inputs, in vectors.
 fn emit<T: Element, U: Element>(
     call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
-    f: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
-) -> Lowered {
+    each: impl Fn(T, T) -> U + Send + Sync + 'static,
+) {
+    let isa = call.isa();
+    emit_rows(call, pair, move |a, b, output| {
+        isa.run(Zip { a, b, output, each: &each });
+        Ok(())
+    });
+}
+
+/// As [`emit`], of a function that refuses some values; element by element.
+fn emit_checked<T: Element, U: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    pair: &Pair,
+    each: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
+) {
+    emit_rows(call, pair, move |a, b, to| {
+        let (step_a, step_b) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
+        for at in 0..to.len() {
+            to.set(at, each(a.get(at * step_a), b.get(at * step_b)).map_err(str::to_owned)?);
+        }
+        Ok(())
+    });
+}
+
+/// Adds a step that computes the result row by row: each input has as many elements, or one.
+fn emit_rows<T: Element, U: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    pair: &Pair,
+    row: impl Fn(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String> + Send + Sync + 'static,
+) {
     let walk = Broadcast::new(&pair.result.shape, &pair.a.shape, &pair.b.shape);
     let is_empty = pair.result.shape.elements() == 0;
     call.step(&pair.result.shape, move |io| {
@@ -39,26 +68,20 @@ fn emit<T: Element, U: Element>(
             return Ok(());
         }
         let (a, b) = (Rows::from(io.input::<T>(0)), Rows::from(io.input::<T>(1)));
-        walk.each_row(a, b, Rows::from(io.output::<U>(0)), |a, b, to| {
-            let (da, db) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
-            for at in 0..to.len() {
-                to.set(at, f(a.get(at * da), b.get(at * db)).map_err(str::to_owned)?);
-            }
-            Ok(())
-        })
+        walk.each_row(a, b, Rows::from(io.output::<U>(0)), &row)
     });
-    Ok(())
 }
 
 /// As [`emit`], of stored values that become stored values.
 fn emit_stored(
     call: &mut OperatorCall<'_, '_>,
     pair: &Pair,
-    f: impl Fn(i32, i32) -> Result<i32, &'static str> + Send + Sync + 'static,
+    each: impl Fn(i32, i32) -> i32 + Send + Sync + 'static,
 ) -> Lowered {
     by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => {
-        emit::<T, T>(call, pair, move |a, b| f(a.wide(), b.wide()).map(T::stored))
-    })
+        emit::<T, T>(call, pair, move |a, b| T::stored(each(a.wide(), b.wide())));
+    });
+    Ok(())
 }
 
 /// The four operations of arithmetic that have a fused activation.
@@ -79,11 +102,12 @@ pub(super) fn arithmetic(call: &mut OperatorCall<'_, '_>, which: Arithmetic) -> 
             let (low, high) = activation.real_range();
             let clamp = move |x: f32| x.max(low).min(high);
             match which {
-                Arithmetic::Add => emit(call, &pair, move |a: f32, b| Ok(clamp(a + b))),
-                Arithmetic::Sub => emit(call, &pair, move |a: f32, b| Ok(clamp(a - b))),
-                Arithmetic::Mul => emit(call, &pair, move |a: f32, b| Ok(clamp(a * b))),
-                Arithmetic::Div => emit(call, &pair, move |a: f32, b| Ok(clamp(a / b))),
+                Arithmetic::Add => emit(call, &pair, move |a: f32, b| clamp(a + b)),
+                Arithmetic::Sub => emit(call, &pair, move |a: f32, b| clamp(a - b)),
+                Arithmetic::Mul => emit(call, &pair, move |a: f32, b| clamp(a * b)),
+                Arithmetic::Div => emit(call, &pair, move |a: f32, b| clamp(a / b)),
             }
+            Ok(())
         }
         ElementKind::I32 | ElementKind::I64 | ElementKind::U32 => {
             integers(call, &pair, which, activation)
@@ -113,16 +137,16 @@ fn integers(
         ($T:ty) => {{
             let low = <$T>::try_from(low).unwrap_or(<$T>::MIN);
             let high = <$T>::try_from(high).unwrap_or(<$T>::MAX);
-            emit(call, pair, move |a: $T, b: $T| {
-                let value = match which {
-                    Arithmetic::Add => a.wrapping_add(b),
-                    Arithmetic::Sub => a.wrapping_sub(b),
-                    Arithmetic::Mul => a.wrapping_mul(b),
-                    Arithmetic::Div if b == 0 => return Err("a division by 0"),
-                    Arithmetic::Div => a.wrapping_div(b),
-                };
-                Ok(value.clamp(low, high))
-            })
+            let clamp = move |x: $T| x.clamp(low, high);
+            match which {
+                Arithmetic::Add => emit(call, pair, move |a: $T, b| clamp(a.wrapping_add(b))),
+                Arithmetic::Sub => emit(call, pair, move |a: $T, b| clamp(a.wrapping_sub(b))),
+                Arithmetic::Mul => emit(call, pair, move |a: $T, b| clamp(a.wrapping_mul(b))),
+                Arithmetic::Div => emit_checked(call, pair, move |a: $T, b| match b {
+                    0 => Err("a division by 0"),
+                    _ => Ok(clamp(a.wrapping_div(b))),
+                }),
+            }
         }};
     }
     match pair.a.kind {
@@ -130,6 +154,7 @@ fn integers(
         ElementKind::U32 => of!(u32),
         _ => of!(i32),
     }
+    Ok(())
 }
 
 /// Sums and differences: both inputs are brought to a common scale with 20 bits to spare, 15 for
@@ -153,11 +178,12 @@ fn sum(
     if which == Arithmetic::Sub {
         of_b.fraction = -of_b.fraction;
     }
+    let [to, of_a, of_b] = [to, of_a, of_b].map(BranchlessMultiplier::from);
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {
         let scaled = of_a.apply((a - points[0]) << spare);
         let sum = scaled.wrapping_add(of_b.apply((b - points[1]) << spare));
-        Ok(to.apply(sum).wrapping_add(points[2]).clamp(min, max))
+        to.apply(sum).wrapping_add(points[2]).clamp(min, max)
     })
 }
 
@@ -188,7 +214,7 @@ fn sum_of_powers(
     emit_stored(call, pair, move |a, b| {
         let [a, b] = [(a, shifts[0]), (b, shifts[1])].map(|(x, shift)| rdbpot(x, -shift));
         let sum = if which == Arithmetic::Sub { a - b } else { a + b };
-        Ok(sum.clamp(-32768, 32767).clamp(min, max))
+        sum.clamp(-32768, 32767).clamp(min, max)
     })
 }
 
@@ -197,10 +223,11 @@ fn product(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation)
     let (min, max) = result.activated(activation)?;
     // In single precision, as there: with 16 bits the last bit of it decides where a half is met.
     let multiplier = Multiplier::new(f64::from(a.scale * b.scale / result.scale));
+    let multiplier = BranchlessMultiplier::from(multiplier);
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {
         let product = (a - points[0]).wrapping_mul(b - points[1]);
-        Ok(multiplier.apply(product).wrapping_add(points[2]).clamp(min, max))
+        multiplier.apply(product).wrapping_add(points[2]).clamp(min, max)
     })
 }
 
@@ -211,7 +238,7 @@ fn quotient(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation
     // In single precision, as there.
     let to = Multiplier::new(f64::from(a.scale / (b.scale * result.scale)));
     let points = [a.zero_point, b.zero_point, result.zero_point];
-    emit_stored(call, pair, move |a, b| {
+    let quotient = move |a: i32, b: i32| {
         let (a, b) = (a - points[0], b - points[1]);
         if b == 0 {
             return Err("a division by 0");
@@ -229,7 +256,11 @@ fn quotient(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation
             -total.shift,
         );
         Ok(shifted.wrapping_add(points[2]).clamp(min, max))
-    })
+    };
+    by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => {
+        emit_checked::<T, T>(call, pair, move |a, b| quotient(a.wide(), b.wide()).map(T::stored));
+    });
+    Ok(())
 }
 
 /// `2^31 / x` as a fraction of 31 bits, and the bits of `x` above one.
@@ -258,70 +289,77 @@ pub(super) fn choice(call: &mut OperatorCall<'_, '_>, which: Choice) -> Lowered 
     let pair = pair(call)?;
     pair.a.same_kind(&pair.result)?;
     match pair.a.kind {
-        ElementKind::F32 => {
-            let f: fn(f32, f32) -> f32 = match which {
-                Choice::Maximum => |a, b| if a > b { a } else { b },
-                Choice::Minimum => |a, b| if a < b { a } else { b },
-                Choice::Pow => f32::powf,
-                Choice::FloorDiv => |a, b| (a / b).floor(),
-                Choice::FloorMod => |a, b| {
-                    let rest = a % b;
-                    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
-                },
-                Choice::SquaredDifference => |a, b| (a - b) * (a - b),
-                Choice::Atan2 => f32::atan2,
-                Choice::Xor | Choice::RightShift => return Err(refused(0, ElementKind::F32).into()),
-            };
-            emit(call, &pair, move |a: f32, b| Ok(f(a, b)))
-        }
+        ElementKind::F32 => real(call, &pair, which),
         ElementKind::F64 if matches!(which, Choice::Atan2) => {
-            emit(call, &pair, |a: f64, b| Ok(a.atan2(b)))
+            emit(call, &pair, f64::atan2);
+            Ok(())
         }
         ElementKind::I8 if matches!(which, Choice::SquaredDifference) => squared(call, &pair),
         ElementKind::Bool if matches!(which, Choice::Xor) => {
-            emit(call, &pair, |a: u8, b| Ok(u8::from((a != 0) != (b != 0))))
+            emit(call, &pair, |a: u8, b| u8::from((a != 0) != (b != 0)));
+            Ok(())
         }
         _ => whole(call, &pair, which),
     }
 }
 
+fn real(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
+    match which {
+        Choice::Maximum => emit(call, pair, |a: f32, b| if a > b { a } else { b }),
+        Choice::Minimum => emit(call, pair, |a: f32, b| if a < b { a } else { b }),
+        Choice::Pow => emit(call, pair, f32::powf),
+        Choice::FloorDiv => emit(call, pair, |a: f32, b| (a / b).floor()),
+        Choice::FloorMod => emit(call, pair, |a: f32, b| {
+            let rest = a % b;
+            if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+        }),
+        Choice::SquaredDifference => emit(call, pair, |a: f32, b| (a - b) * (a - b)),
+        Choice::Atan2 => emit(call, pair, f32::atan2),
+        Choice::Xor | Choice::RightShift => return Err(refused(0, ElementKind::F32).into()),
+    }
+    Ok(())
+}
+
 fn whole(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
     macro_rules! of {
         ($T:ty) => {
-            emit(call, pair, move |a: $T, b: $T| {
-                Ok(match which {
-                    Choice::Maximum => a.max(b),
-                    Choice::Minimum => a.min(b),
-                    Choice::FloorDiv | Choice::FloorMod if b == 0 => {
-                        return Err("a division by 0");
-                    }
-                    Choice::FloorDiv => {
-                        let rest = a.wrapping_rem(b);
-                        let is_under = rest != 0 && (rest ^ b) < <$T>::default();
-                        a.wrapping_div(b).wrapping_sub(<$T>::from(is_under))
-                    }
-                    Choice::FloorMod => {
-                        let rest = a.wrapping_rem(b);
-                        let is_under = rest != 0 && (rest ^ b) < <$T>::default();
-                        if is_under { rest.wrapping_add(b) } else { rest }
-                    }
-                    Choice::Pow => {
-                        let power = u32::try_from(b).map_err(|_| "a negative power")?;
-                        a.wrapping_pow(power)
-                    }
-                    Choice::SquaredDifference => {
-                        let difference = a.wrapping_sub(b);
-                        difference.wrapping_mul(difference)
-                    }
-                    Choice::Xor => a ^ b,
-                    Choice::RightShift => {
-                        let most = <$T>::try_from(<$T>::BITS - 1).unwrap_or(0);
-                        let shift = u32::try_from(b.clamp(<$T>::default(), most)).unwrap_or(0);
-                        a >> shift
-                    }
-                    Choice::Atan2 => return Err("integers have no ATAN2"),
-                })
-            })
+            match which {
+                Choice::Maximum => emit(call, pair, |a: $T, b| a.max(b)),
+                Choice::Minimum => emit(call, pair, |a: $T, b| a.min(b)),
+                _ => emit_checked(call, pair, move |a: $T, b: $T| {
+                    let is_under = |rest: $T| rest != 0 && (rest ^ b) < <$T>::default();
+                    Ok(match which {
+                        Choice::FloorDiv | Choice::FloorMod if b == 0 => {
+                            return Err("a division by 0");
+                        }
+                        Choice::FloorDiv => {
+                            let under = <$T>::from(is_under(a.wrapping_rem(b)));
+                            a.wrapping_div(b).wrapping_sub(under)
+                        }
+                        Choice::FloorMod => {
+                            let rest = a.wrapping_rem(b);
+                            if is_under(rest) { rest.wrapping_add(b) } else { rest }
+                        }
+                        Choice::Pow => {
+                            let power = u32::try_from(b).map_err(|_| "a negative power")?;
+                            a.wrapping_pow(power)
+                        }
+                        Choice::SquaredDifference => {
+                            let difference = a.wrapping_sub(b);
+                            difference.wrapping_mul(difference)
+                        }
+                        Choice::Xor => a ^ b,
+                        Choice::RightShift => {
+                            let most = <$T>::try_from(<$T>::BITS - 1).unwrap_or(0);
+                            let shift = u32::try_from(b.clamp(<$T>::default(), most)).unwrap_or(0);
+                            a >> shift
+                        }
+                        Choice::Maximum | Choice::Minimum | Choice::Atan2 => {
+                            return Err("not an operation of integers");
+                        }
+                    })
+                }),
+            }
         };
     }
     match pair.a.kind {
@@ -332,8 +370,9 @@ fn whole(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered
         ElementKind::I32 => of!(i32),
         ElementKind::U32 => of!(u32),
         ElementKind::I64 => of!(i64),
-        kind => Err(refused(0, kind).into()),
+        kind => return Err(refused(0, kind).into()),
     }
+    Ok(())
 }
 
 /// The squared difference of 8-bit values: both at twice the greater scale, with 7 bits to spare.
@@ -350,7 +389,7 @@ fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
         let a = of_a.apply((a - points[0]) << SPARE);
         let difference = a - of_b.apply((b - points[1]) << SPARE);
         let square = difference.wrapping_mul(difference);
-        Ok(to.apply(square).wrapping_add(points[2]).clamp(min, max))
+        to.apply(square).wrapping_add(points[2]).clamp(min, max)
     })
 }
 
@@ -366,6 +405,7 @@ pub(super) enum Order {
 }
 
 impl Order {
+    #[inline(always)]
     fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
         match self {
             Self::Less => a < b,
@@ -388,17 +428,19 @@ pub(super) fn compare(call: &mut OperatorCall<'_, '_>, order: Order) -> Lowered 
         const SPARE: i32 = 8;
         let [of_a, of_b] = [&pair.a, &pair.b].map(|it| Multiplier::new(f64::from(it.scale)));
         let points = [pair.a.zero_point, pair.b.zero_point];
-        return by_kind!(pair.a.kind, [I8 i8, U8 u8], T => emit(call, &pair, move |a: T, b: T| {
+        by_kind!(pair.a.kind, [I8 i8, U8 u8], T => emit(call, &pair, move |a: T, b: T| {
             let a = of_a.apply((a.wide() - points[0]) << SPARE);
             let b = of_b.apply((b.wide() - points[1]) << SPARE);
-            Ok(u8::from(order.holds(a, b)))
+            u8::from(order.holds(a, b))
         }));
+        return Ok(());
     }
     by_kind!(
         pair.a.kind,
         [F32 f32, F64 f64, I16 i16, I32 i32, U32 u32, I64 i64, U64 u64, Bool u8],
-        T => emit(call, &pair, move |a: T, b: T| Ok(u8::from(order.holds(a, b))))
-    )
+        T => emit(call, &pair, move |a: T, b: T| u8::from(order.holds(a, b)))
+    );
+    Ok(())
 }
 
 pub(super) fn logical(call: &mut OperatorCall<'_, '_>, f: fn(bool, bool) -> bool) -> Lowered {
@@ -407,5 +449,6 @@ pub(super) fn logical(call: &mut OperatorCall<'_, '_>, f: fn(bool, bool) -> bool
         return Err(refused(0, pair.a.kind).into());
     }
     pair.a.same_kind(&pair.result)?;
-    emit(call, &pair, move |a: u8, b: u8| Ok(u8::from(f(a != 0, b != 0))))
+    emit(call, &pair, move |a: u8, b: u8| u8::from(f(a != 0, b != 0)));
+    Ok(())
 }

@@ -9,16 +9,40 @@
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall};
 use super::conv::ConvWindows;
 use super::math::f32_of;
-use crate::lowering::{Label, Lowered};
-use crate::ops::support::plain;
+use crate::lowering::Lowered;
+use crate::ops::support::{compiled, plain};
 
 /// Output channels whose sums are computed side by side.
 const LANES: usize = 16;
+
+/// Pixels of a line that are computed together, if their windows cover the same taps: as many sums
+/// as the registers of AVX2 hold, and more than one, as each sum waits for the one before it.
+const PIXELS: usize = 6;
+
+/// Neighbouring pixels of a line whose windows cover the same taps.
+#[derive(Clone, Copy, Debug)]
+struct Pixels {
+    batch: usize,
+    y: usize,
+    first: usize,
+    count: usize,
+}
+
+impl Pixels {
+    /// Those from column `first` of a line on.
+    fn from(windows: &ConvWindows, batch: usize, y: usize, first: usize) -> Self {
+        let taps = |x| windows.horizontal.tap_range(x);
+        let until = windows.output.width.min(first + PIXELS);
+        let count = (first..until).take_while(|&x| taps(x) == taps(first)).count();
+        Self { batch, y, first, count }
+    }
+}
 
 /// CONV_2D: constant filters `[outputs, height, width, inputs]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg) -> Lowered {
@@ -40,8 +64,11 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg
         packed[first..].iter_mut().step_by(LANES).zip(own).for_each(|(to, &weight)| *to = weight);
     }
     let filters: Arc<[f32]> = packed.into();
-    emit(call, windows, "tflite_ordered_conv_2d", patch, move |isa, from, place, sums| {
-        isa.run(DenseSums { windows: &windows, input: from, place, filters: &filters, sums });
+    let step = Step { name: "tflite_ordered_conv_2d", products: patch, gathered: patch };
+    emit(call, windows, step, move |isa, from, pixels, gathered, sums| {
+        let len = gather(&windows, from, pixels, gathered);
+        let (windows, filters) = (&windows, &filters[..]);
+        isa.run(DenseSums { windows, pixels, gathered, len, filters, sums });
     })
 }
 
@@ -61,15 +88,15 @@ pub(super) fn depthwise_conv_2d(
     }
     call.claim(4 * height * width * outputs)?;
     let filters: Arc<[f32]> = constant_filters(call, filter)?.into();
-    emit(
-        call,
-        windows,
-        "tflite_ordered_depthwise",
-        height * width,
-        move |isa, from, place, sums| {
-            isa.run(ChannelSums { windows: &windows, input: from, place, filters: &filters, sums });
-        },
-    )
+    let step = Step { name: "tflite_ordered_depthwise", products: height * width, gathered: 0 };
+    emit(call, windows, step, move |isa, from, pixels, _, sums| {
+        let (windows, filters) = (&windows, &filters[..]);
+        let each = sums.chunks_exact_mut(outputs.next_multiple_of(LANES).max(1));
+        for (x, sums) in (pixels.first..pixels.first + pixels.count).zip(each) {
+            let place = [pixels.batch, pixels.y, x];
+            isa.run(ChannelSums { windows, input: from, place, filters, sums });
+        }
+    })
 }
 
 /// AVERAGE_POOL_2D: means of the pixels that a window covers, summed in their order.
@@ -113,20 +140,28 @@ fn constant_filters(call: &OperatorCall<'_, '_>, filter: &Arg) -> Lowered<Vec<f3
     Ok(bytes.typed::<f32>().to_vec())
 }
 
-/// Adds the step: `sum` gives the sums of the output pixel at a place, one per channel.
+/// What a step of sums takes.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    name: &'static str,
+    /// Products of a sum.
+    products: usize,
+    /// Floats that are gathered for each pixel.
+    gathered: usize,
+}
+
+/// Adds the step: `sum` gives the sums of some output pixels, of each as many as there are
+/// channels, up to a multiple of [`LANES`].
 fn emit(
     call: &mut OperatorCall<'_, '_>,
     windows: ConvWindows,
-    name: &'static str,
-    products: usize,
-    sum: impl Fn(nnburst_kernels::simd::Isa, In<'_, f32>, [usize; 3], &mut [f32])
-    + Send
-    + Sync
-    + 'static,
+    step: Step,
+    sum: impl Fn(Isa, In<'_, f32>, Pixels, &mut [f32], &mut [f32]) + Send + Sync + 'static,
 ) -> Lowered {
     if call.result(0)?.kind != ElementKind::F32 {
         return Err(OpError::output(0, "is not of floats").into());
     }
+    let Step { name, products, gathered } = step;
     let outputs = windows.output.channels;
     let has_bias = call.has(2);
     if has_bias {
@@ -139,25 +174,49 @@ fn emit(
     let extents = windows.output.shape()?;
     let shape = call.set(0, &extents)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(products)).unwrap_or(u64::MAX);
-    let (label, isa): (Label, _) = (plain(name, &shape, work), call.isa());
+    let isa = call.isa();
     let rows = windows.output.batches * windows.output.height;
-    let room = 4 * outputs.next_multiple_of(LANES);
-    call.emit_bands(label, room, rows, move |mut io, band| {
+    let stride = outputs.next_multiple_of(LANES);
+    let room = 4 * PIXELS * (gathered + stride);
+    call.emit_bands(compiled(isa, name, &shape, work), room, rows, move |mut io, band| {
         let fixed = io.inputs_and_outputs();
         let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
         let bias = has_bias.then(|| fixed.input::<f32>(2));
-        let sums = io.scratch_slice::<f32>();
+        let (gathered, sums) = io.scratch_slice::<f32>().split_at_mut(PIXELS * gathered);
         for row in band {
             let (batch, y) = (row / windows.output.height, row % windows.output.height);
-            for x in poll::each(0..windows.output.width, products * outputs / 8 + 8) {
-                sum(isa, from, [batch, y, x], sums);
-                let first = windows.output.at(batch, y, x, 0);
-                isa.run(Finish { sums: &sums[..outputs], bias, activation, output: to, first });
+            let mut x = 0;
+            while x < windows.output.width {
+                let pixels = Pixels::from(&windows, batch, y, x);
+                poll::work(pixels.count * (products * outputs / 8 + 8))?;
+                sum(isa, from, pixels, gathered, sums);
+                for (x, sums) in (x..x + pixels.count).zip(sums.chunks_exact(stride.max(1))) {
+                    let first = windows.output.at(batch, y, x, 0);
+                    isa.run(Finish { sums: &sums[..outputs], bias, activation, output: to, first });
+                }
+                x += pixels.count;
             }
         }
         Ok(())
     });
     Ok(())
+}
+
+/// Copies what the windows of some pixels cover, one pixel behind the other; returns the floats of
+/// one.
+fn gather(windows: &ConvWindows, input: In<'_, f32>, pixels: Pixels, to: &mut [f32]) -> usize {
+    let depth = windows.input.channels;
+    let mut len = 0;
+    for x in pixels.first..pixels.first + pixels.count {
+        for (_, in_y) in windows.vertical.taps(pixels.y) {
+            for (_, in_x) in windows.horizontal.taps(x) {
+                let from = windows.input.at(pixels.batch, in_y, in_x, 0);
+                input.slice(from..from + depth).copy_to(&mut to[len..len + depth]);
+                len += depth;
+            }
+        }
+    }
+    len / pixels.count.max(1)
 }
 
 /// The outputs of a pixel from their sums.
@@ -195,35 +254,54 @@ impl Loop for Finish<'_> {
 /// Sums over all input channels.
 struct DenseSums<'a> {
     windows: &'a ConvWindows,
-    input: In<'a, f32>,
-    /// Batch, row and column of the pixel.
-    place: [usize; 3],
+    pixels: Pixels,
+    /// What the pixels' windows cover, and how much that is for each.
+    gathered: &'a [f32],
+    len: usize,
     filters: &'a [f32],
     sums: &'a mut [f32],
 }
 
 impl Loop for DenseSums<'_> {
     #[inline(always)]
-    fn run(self) {
-        let Self { windows, input, place: [batch, y, x], filters, sums } = self;
-        let depth = windows.input.channels;
+    fn run(mut self) {
+        match self.pixels.count {
+            PIXELS => self.sum::<PIXELS>(0),
+            count => (0..count).for_each(|at| self.sum::<1>(at)),
+        }
+    }
+}
+
+impl DenseSums<'_> {
+    /// The sums of `N` pixels from the one `at` on.
+    #[inline(always)]
+    fn sum<const N: usize>(&mut self, at: usize) {
+        let Self { windows, pixels, gathered, len, filters, sums } = self;
+        let (depth, len) = (windows.input.channels, *len);
         let patch = windows.patch_elements();
-        let blocks = filters.chunks_exact((patch * LANES).max(1));
-        for (own, sums) in blocks.zip(sums.as_chunks_mut::<LANES>().0) {
-            let mut totals = [0f32; LANES];
-            for (tap_y, in_y) in windows.vertical.taps(y) {
-                for (tap_x, in_x) in windows.horizontal.taps(x) {
-                    let from = windows.input.at(batch, in_y, in_x, 0);
-                    let first = (tap_y * windows.horizontal.filter + tap_x) * depth * LANES;
-                    let weights = own[first..first + depth * LANES].as_chunks::<LANES>().0;
-                    for (value, weights) in input.slice(from..from + depth).iter().zip(weights) {
+        let stride = windows.output.channels.next_multiple_of(LANES);
+        let rows: [&[f32]; N] = std::array::from_fn(|n| &gathered[(at + n) * len..][..len]);
+        let (lines, columns) =
+            (windows.vertical.tap_range(pixels.y), windows.horizontal.tap_range(pixels.first));
+        let span = columns.len() * depth;
+        for (block, own) in filters.chunks_exact((patch * LANES).max(1)).enumerate() {
+            let own = own.as_chunks::<LANES>().0;
+            let mut totals = [[0f32; LANES]; N];
+            for (at, line) in lines.clone().enumerate() {
+                let first = (line * windows.horizontal.filter + columns.start) * depth;
+                let rows = rows.map(|row| &row[at * span..][..span]);
+                for (k, weights) in own[first..][..span].iter().enumerate() {
+                    for (totals, row) in totals.iter_mut().zip(rows) {
                         for (total, weight) in totals.iter_mut().zip(weights) {
-                            *total += value * weight;
+                            *total += row[k] * weight;
                         }
                     }
                 }
             }
-            *sums = totals;
+            for (n, totals) in totals.iter().enumerate() {
+                let to = (at + n) * stride + block * LANES;
+                sums[to..to + LANES].copy_from_slice(totals);
+            }
         }
     }
 }
@@ -239,40 +317,58 @@ struct ChannelSums<'a> {
 
 impl Loop for ChannelSums<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run(mut self) {
+        let (outputs, channels) = (self.windows.output.channels, self.windows.input.channels);
+        if outputs != channels {
+            return self.sum_multiplied(outputs / channels.max(1));
+        }
+        let mut first = 0;
+        while first < outputs {
+            first += match outputs - first {
+                LANES.. => self.sum::<LANES>(first),
+                8.. => self.sum::<8>(first),
+                4.. => self.sum::<4>(first),
+                _ => self.sum::<1>(first),
+            };
+        }
+    }
+}
+
+impl ChannelSums<'_> {
+    /// The sums of `N` channels from the one `first` on, side by side; returns `N`.
+    #[inline(always)]
+    fn sum<const N: usize>(&mut self, first: usize) -> usize {
         let Self { windows, input, place: [batch, y, x], filters, sums } = self;
-        let (outputs, channels) = (windows.output.channels, windows.input.channels);
-        let times = outputs / channels.max(1);
-        // One output for each channel: blocks of them side by side.
-        let blocks = if times == 1 { outputs / LANES } else { 0 };
-        let (sums, rest) = sums[..outputs].split_at_mut(blocks * LANES);
-        for (block, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let mut totals = [0f32; LANES];
-            for (tap_y, in_y) in windows.vertical.taps(y) {
-                for (tap_x, in_x) in windows.horizontal.taps(x) {
-                    let from = windows.input.at(batch, in_y, in_x, block * LANES);
-                    let values = input.block::<LANES>(from);
-                    let first = (tap_y * windows.horizontal.filter + tap_x) * outputs;
-                    let weights = &filters[first + block * LANES..][..LANES];
-                    for ((total, value), weight) in totals.iter_mut().zip(values).zip(weights) {
-                        *total += value * weight;
-                    }
+        let channels = windows.input.channels;
+        let mut totals = [0f32; N];
+        for (tap_y, in_y) in windows.vertical.taps(*y) {
+            for (tap_x, in_x) in windows.horizontal.taps(*x) {
+                let values = input.block::<N>(windows.input.at(*batch, in_y, in_x, first));
+                let tap = tap_y * windows.horizontal.filter + tap_x;
+                let weights = &filters[tap * channels + first..][..N];
+                for ((total, value), weight) in totals.iter_mut().zip(values).zip(weights) {
+                    *total += value * weight;
                 }
             }
-            *sums = totals;
         }
-        let done = blocks * LANES;
-        rest.fill(0.0);
-        if rest.is_empty() {
-            return;
-        }
+        sums[first..first + N].copy_from_slice(&totals);
+        N
+    }
+
+    /// All sums, of each channel `times`.
+    #[inline(always)]
+    fn sum_multiplied(self, times: usize) {
+        let Self { windows, input, place: [batch, y, x], filters, sums } = self;
+        let (outputs, channels) = (windows.output.channels, windows.input.channels);
+        let sums = &mut sums[..outputs];
+        sums.fill(0.0);
         for (tap_y, in_y) in windows.vertical.taps(y) {
             for (tap_x, in_x) in windows.horizontal.taps(x) {
                 let from = windows.input.at(batch, in_y, in_x, 0);
-                let values = input.slice(from + done / times..from + channels);
+                let values = input.slice(from..from + channels);
                 let first = (tap_y * windows.horizontal.filter + tap_x) * outputs;
-                let weights = filters[first + done..first + outputs].chunks_exact(times);
-                let each = rest.chunks_exact_mut(times).zip(weights).zip(values.iter());
+                let weights = filters[first..first + outputs].chunks_exact(times);
+                let each = sums.chunks_exact_mut(times).zip(weights).zip(values.iter());
                 for ((sums, weights), value) in each {
                     for (sum, weight) in sums.iter_mut().zip(weights) {
                         *sum += value * weight;

@@ -109,6 +109,38 @@ impl Multiplier {
     }
 }
 
+/// A [`Multiplier`] as loops take it that compilers make vectors of: without branches.
+#[derive(Clone, Copy, Debug)]
+pub struct BranchlessMultiplier {
+    fraction: i32,
+    left: u32,
+    /// Below 32.
+    right: u32,
+}
+
+impl From<Multiplier> for BranchlessMultiplier {
+    fn from(m: Multiplier) -> Self {
+        let right = m.shift.min(0).unsigned_abs();
+        // Shifted further than 31 bits, nothing is left of any number.
+        let fraction = if right > 31 { 0 } else { m.fraction };
+        Self { fraction, left: m.shift.max(0).unsigned_abs(), right: right.min(31) }
+    }
+}
+
+impl BranchlessMultiplier {
+    /// As [`Multiplier::apply`].
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a fraction is above the one exception")]
+    pub const fn apply(self, x: i32) -> i32 {
+        let x = x.wrapping_shl(self.left);
+        let high = ((x as i64 * self.fraction as i64 + (1 << 30)) >> 31) as i32;
+        // What is shifted out rounds up from a half on, below zero from more than a half on.
+        let mask = (1u32.wrapping_shl(self.right)).wrapping_sub(1).cast_signed();
+        let most = (mask >> 1) + (high < 0) as i32;
+        (high >> self.right) + (high & mask > most) as i32
+    }
+}
+
 /// `m = fraction * 2^exponent` with the fraction in `[0.5, 1)`, for positive finite `m`.
 fn frexp(m: f64) -> (f64, i32) {
     // Subnormal numbers gain 64 places so that the exponent field means what it says.
@@ -226,6 +258,25 @@ mod tests {
             }
         }
         assert_eq!(truncate(f32::NAN), 0);
+    }
+
+    #[test]
+    fn multipliers_without_branches_give_the_same() {
+        let numbers = [0, 1, 2, 3, 5, 1000, 123_456_789, 1 << 30, i32::MAX];
+        for shift in (-40..=8).chain([-31, -32]) {
+            for fraction in [0, 1 << 30, 1_503_238_553, i32::MAX] {
+                for fraction in [fraction, -fraction] {
+                    let m = Multiplier { fraction, shift };
+                    for x in numbers.into_iter().flat_map(|x| [x, -x, -x - 1]) {
+                        assert_eq!(
+                            BranchlessMultiplier::from(m).apply(x),
+                            m.apply(x),
+                            "{m:?}, {x}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]
