@@ -17,6 +17,7 @@ mod commands;
 mod failure;
 mod files;
 mod pace;
+mod process;
 mod progress;
 mod serving;
 mod session;
@@ -69,8 +70,9 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Dot(args) => commands::dot::dot(args, out),
         Command::Serve(args) => commands::serve::serve(args, out),
         Command::Vts(args) => commands::vts::vts(args, out),
-        Command::Top(args) => commands::top::top(args, out),
-        Command::Dump(args) => commands::top::dump(args, out),
+        Command::Top(args) => commands::watch::top(args, out),
+        Command::Dump(args) => commands::watch::dump(args, out),
+        Command::Metrics(args) => commands::metrics::metrics(args, out),
         Command::Mlts(args) => commands::mlts::mlts(args, out),
     }
 }

@@ -128,64 +128,6 @@ fn a_killed_client_leaves_nothing_in_a_service() {
 }
 
 #[test]
-fn the_bursts_of_a_service_can_be_watched() {
-    let dir = tempfile::tempdir().unwrap();
-    let services = dir.path().join("services");
-    let run = |args: &[&str]| {
-        let mut command = command(args);
-        command.env("NNBURST_SERVICE_DIR", &services);
-        command
-    };
-    let mut service = run(&["serve", "--driver", "nnapi-sample_all"]).spawn().unwrap();
-    let dump = || text(&run(&["dump", "--json"]).output().unwrap().stdout);
-    until("the service", || run(&["dump", "nnapi-sample_all"]).output().unwrap().status.success());
-    assert_eq!(dump(), "", "nobody is there yet");
-    let bench = ["bench", "--builtin", "add1", "--runs", "4000000000", "--device"];
-    let bench = [&bench[..], &["nnapi-sample_all", "--mode", "burst", "--period", "1"]].concat();
-    let mut clients = [run(&bench).spawn().unwrap(), run(&bench).spawn().unwrap()];
-    let at_work = |line: &str| json(line)["executions"] != 0;
-    until("the bursts", || dump().lines().filter(|line| at_work(line)).count() == 2);
-    let reports: Vec<_> = dump().lines().map(json).collect();
-    for client in &clients {
-        let report = reports.iter().find(|report| report["pid"] == client.id()).unwrap();
-        assert_eq!(report["client"], "nnburst", "{report}");
-        assert!(report["model"].as_str().unwrap().starts_with("Add"), "{report}");
-        assert_eq!(report["missed_deadlines"], 0, "{report}");
-        assert!(report["queue_depth"].as_u64().unwrap() <= 1, "{report}");
-        for field in ["rate_per_s", "p50_us", "p99_us", "p999_us", "max_us"] {
-            assert!(report[field].as_f64().unwrap() > 0.0, "{field}: {report}");
-        }
-    }
-    let heading =
-        ["pid", "client", "model", "per s", "p50 us", "p99", "p99.9", "max", "missed", "depth"];
-    let dumped = text(&run(&["dump"]).output().unwrap().stdout);
-    assert!(heading.iter().all(|column| dumped.contains(column)), "{dumped}");
-    let top = ["top", "--interval", "100", "--rounds", "3"];
-    let looked = text(&run(&top).output().unwrap().stdout);
-    let rows = |text: &str| text.lines().filter(|line| line.contains("nnapi-sample_all")).count();
-    assert_eq!((rows(&dumped), rows(&looked)), (2, 6), "{dumped}{looked}");
-    // On a terminal each look takes the place of the one before.
-    const CLEAR: &str = "\x1b[H\x1b[2J";
-    assert!(!looked.contains(CLEAR));
-    let on_terminal = format!("{} {}", env!("CARGO_BIN_EXE_nnburst"), top.join(" "));
-    let mut script = std::process::Command::new("script");
-    script.args(["-qc", &on_terminal, "/dev/null"]).env("NNBURST_SERVICE_DIR", &services);
-    match script.stdin(std::process::Stdio::null()).output() {
-        Ok(shown) => assert_eq!(text(&shown.stdout).matches(CLEAR).count(), 3, "{shown:?}"),
-        Err(_) => assert!(!nnburst_hal::testing::is_there("script", false)),
-    }
-    for client in &mut clients {
-        signal("-9", client.id());
-        ended(client);
-    }
-    until("the burst's end", || dump().is_empty());
-    signal("-TERM", service.id());
-    assert_eq!(ended(&mut service), Some(0));
-    let none = run(&["dump", "nnapi-sample_all"]).output().unwrap();
-    assert_ne!(none.status.code(), Some(0), "nobody serves any more");
-}
-
-#[test]
 fn the_demo_ends_by_itself_and_its_rows_are_complete() {
     let out = succeed(&["demo", "--quick", "--json"]);
     let rows: Vec<_> = out.lines().map(json).collect();

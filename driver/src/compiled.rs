@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use nnburst_executor::{Plan, Session};
 use nnburst_hal::process::Origin;
-use nnburst_hal::{ExecutionOptions, MeasureTiming, Model, Priority, Result, TimePoint};
+use nnburst_hal::{
+    ExecutionOptions, MeasureTiming, Model, ModelFigures, Priority, Result, TimePoint,
+};
 
 use crate::buffer::Buffers;
 use crate::client::Client;
 use crate::copied::Copies;
 use crate::estimate::Quickest;
+use crate::figures::{Asked, Figures};
 use crate::processor::Running;
 use crate::shared::DriverState;
 
@@ -57,6 +60,8 @@ pub(crate) struct Compiled {
     client: Arc<Client>,
     priority: Priority,
     pub(crate) quickest: Quickest,
+    /// Those of a client of the service.
+    figures: Option<Arc<Figures>>,
     /// Threads and locks of a model are of the process that prepared it.
     origin: Origin,
 }
@@ -74,7 +79,18 @@ impl Compiled {
         let scratch = plan.try_session()?.into();
         let spare = Mutex::new(vec![Spare { scratch, seen: 0 }]);
         let (quickest, origin) = (Quickest::default(), Origin::here());
-        Ok(Self { id, model, plan, spare, shared, client, priority, quickest, origin })
+        let figures = client.budget().map(|_| Arc::default());
+        Ok(Self { id, model, plan, spare, shared, client, priority, quickest, figures, origin })
+    }
+
+    /// Counts an execution that is asked for, bursts apart.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(self.figures.as_ref())
+    }
+
+    /// Its figures, where it is a client's of the service.
+    pub(crate) fn figures(&self) -> Option<ModelFigures> {
+        self.figures.as_ref().map(|figures| figures.look(self.priority))
     }
 
     /// Fails in a child of the process that prepared the model.

@@ -12,6 +12,7 @@ use nnburst_hal::{
 
 use crate::compiled::Compiled;
 use crate::execution;
+use crate::figures::Asked;
 
 /// Launches a fenced execution.
 pub(crate) fn launch(
@@ -21,7 +22,7 @@ pub(crate) fn launch(
     options: ExecutionOptions,
     duration: Option<Duration>,
 ) -> Result<FencedExecution> {
-    let launched = Instant::now();
+    let (asked, launched) = (compiled.asked(), Instant::now());
     execution::check(compiled, &request, AllowUnspecifiedOutput::No)?;
     if options.deadline.is_some_and(TimePoint::has_passed) {
         let status = ErrorStatus::MissedDeadlinePersistent;
@@ -29,8 +30,15 @@ pub(crate) fn launch(
     }
     let pending = unsignalled_fences(wait_for)?;
     let (execution, end) = FencedEnd::new()?;
-    let task =
-        FencedTask { compiled: Arc::clone(compiled), request, options, duration, launched, end };
+    let task = FencedTask {
+        compiled: Arc::clone(compiled),
+        request,
+        options,
+        duration,
+        asked,
+        launched,
+        end,
+    };
     if pending.is_empty() {
         task.begin();
     } else {
@@ -49,6 +57,7 @@ struct FencedTask {
     request: Request,
     options: ExecutionOptions,
     duration: Option<Duration>,
+    asked: Asked,
     launched: Instant,
     end: FencedEnd,
 }
@@ -61,10 +70,12 @@ impl FencedTask {
             let deadline = self.options.deadline;
             self.options.deadline = Some(deadline.map_or(end, |deadline| deadline.min(end)));
         }
+        self.asked.begin();
         let (fenced, compiled) = (Instant::now(), Arc::clone(&self.compiled));
         // If there is no thread, the task is dropped, which tells of it.
         compiled.client().executions(compiled.priority()).submit(move || {
             let result = self.run(fenced);
+            self.asked.end(result.as_ref().err());
             self.end.report(result);
         });
     }

@@ -32,6 +32,7 @@ mod device;
 mod estimate;
 mod execution;
 mod fenced;
+mod figures;
 mod idle;
 mod personality;
 mod prepared_model;

@@ -10,7 +10,7 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ExecutionCallback,
     ExecutionFailure, ExecutionOptions, ExecutionResult, FencedExecution, HalError, MeasureTiming,
-    PreparedModel, RealTimeProfile, Request, Result, ReusableExecution,
+    ModelFigures, PreparedModel, RealTimeProfile, Request, Result, ReusableExecution,
 };
 
 use crate::burst::CpuBurst;
@@ -46,10 +46,13 @@ impl PreparedModel for CpuPreparedModel {
         request: &Request,
         options: ExecutionOptions,
     ) -> ExecutionResult {
-        let began = self.0.clock(&options);
-        execution::check(&self.0, request, AllowUnspecifiedOutput::Yes)?;
-        self.0.check_deadline(&options, Duration::ZERO)?;
-        self.0.execute(request, &options, began)
+        let (asked, began) = (self.0.asked(), self.0.clock(&options));
+        let result = execution::check(&self.0, request, AllowUnspecifiedOutput::Yes)
+            .and_then(|()| self.0.check_deadline(&options, Duration::ZERO))
+            .map_err(ExecutionFailure::from)
+            .and_then(|()| self.0.execute(request, &options, began));
+        asked.end(error_of(&result));
+        result
     }
 
     fn execute(
@@ -58,7 +61,7 @@ impl PreparedModel for CpuPreparedModel {
         options: ExecutionOptions,
         callback: Arc<dyn ExecutionCallback>,
     ) -> Result<()> {
-        let launched = Instant::now();
+        let (asked, launched) = (self.0.asked(), Instant::now());
         let checked = execution::check(&self.0, &request, AllowUnspecifiedOutput::Yes);
         let told = Arc::clone(&callback);
         let compiled = Arc::clone(&self.0);
@@ -71,6 +74,7 @@ impl PreparedModel for CpuPreparedModel {
                 if let (Ok(outcome), MeasureTiming::Yes) = (&mut result, options.measure) {
                     outcome.timing.time_in_driver = execution::microseconds(launched);
                 }
+                asked.end(error_of(&result));
                 callback.notify(result);
             };
             let accepted = self.0.client().executions(self.0.priority()).submit(task);
@@ -122,9 +126,17 @@ impl PreparedModel for CpuPreparedModel {
         Ok(Arc::new(server))
     }
 
+    fn figures(&self) -> Option<ModelFigures> {
+        self.0.figures()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+fn error_of(result: &ExecutionResult) -> Option<&HalError> {
+    result.as_ref().err().map(|failure| &failure.error)
 }
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ pub use limits::{ConnectionLimits, ServiceLimits, UserLimits};
 pub use manager::ServiceManager;
 pub use pool::Pool;
 pub use process::{ProcessLimits, raise_descriptor_limit};
-pub use server::{BoundService, Driver, Peer, Service, ServiceBurst, Serving};
+pub use server::{
+    BoundService, ClientStatistics, Counts, Driver, Peer, ResourceUse, Service, ServiceStatistics,
+    Serving, WorkKind, WorkStatistics,
+};
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

@@ -136,6 +136,8 @@ pub struct Budget {
     limits: [AtomicU64; Resource::ALL.len()],
     setting: SettingOf,
     used: [AtomicU64; Resource::ALL.len()],
+    /// Times that something of this one or of one below it was refused.
+    refused: [AtomicU64; Resource::ALL.len()],
 }
 
 impl Budget {
@@ -168,7 +170,8 @@ impl Budget {
 
     fn new(whose: String, parent: Option<Arc<Self>>, is_fair: bool, limits: Amounts) -> Self {
         let limits = limits.0.map(AtomicU64::new);
-        Self { whose, parent, is_fair, limits, setting: |_| None, used: Default::default() }
+        let (used, refused) = Default::default();
+        Self { whose, parent, is_fair, limits, setting: |_| None, used, refused }
     }
 
     /// Replaces the limits. What was taken stays taken, also where it is more than a new limit.
@@ -178,8 +181,38 @@ impl Budget {
         }
     }
 
-    fn limit(&self, resource: Resource) -> u64 {
+    /// Returns the most that there may be here of a resource, on this level alone.
+    pub fn limit(&self, resource: Resource) -> u64 {
         self.limits.get(resource as usize).map_or(u64::MAX, |limit| limit.load(Ordering::Relaxed))
+    }
+
+    /// The holder's name.
+    pub fn whose(&self) -> &str {
+        &self.whose
+    }
+
+    /// The budget to which this one's charges are charged too.
+    pub fn parent(&self) -> Option<&Arc<Self>> {
+        self.parent.as_ref()
+    }
+
+    /// Returns how often a resource was refused to this holder or to those below it, for this
+    /// level's limit or for one above.
+    pub fn refused(&self, resource: Resource) -> u64 {
+        // Relaxed: a figure, which hands nothing over.
+        self.refused.get(resource as usize).map_or(0, |refused| refused.load(Ordering::Relaxed))
+    }
+
+    /// Counts a refusal here and above.
+    fn note_refusal(&self, resource: Resource) {
+        let mut level = Some(self);
+        while let Some(budget) = level {
+            if let Some(refused) = budget.refused.get(resource as usize) {
+                // Relaxed: as in `refused`.
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+            level = budget.parent.as_deref();
+        }
     }
 
     /// Returns the amount in use.
@@ -293,7 +326,8 @@ impl Charge {
         if amount == 0 {
             return Ok(());
         }
-        self.of.take_here_and_above(resource, amount)?;
+        let taken = self.of.take_here_and_above(resource, amount);
+        taken.inspect_err(|_| self.of.note_refusal(resource))?;
         match self.amounts.iter_mut().find(|(known, _)| *known == resource) {
             Some((_, taken)) => *taken = taken.saturating_add(amount),
             None => self.amounts.push((resource, amount)),
@@ -431,6 +465,9 @@ mod tests {
         assert_eq!(levels(), [7; 3]);
         let refused = connection.take(Resource::Memory, 2).unwrap_err();
         assert_eq!(refused.whose, "user 1");
+        // Refusals count where it was asked for and above.
+        let refused = [&process, &user, &connection].map(|level| level.refused(Resource::Memory));
+        assert_eq!((refused, user.refused(Resource::Threads)), ([1; 3], 0));
         let both = [(Resource::Threads, 1), (Resource::Memory, 2)];
         assert!(connection.take_all(&both).is_err());
         assert_eq!((levels(), process.used(Resource::Threads)), ([7; 3], 0));

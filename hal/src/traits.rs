@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 
+use crate::diagnostics::Latencies;
 use crate::error::{HalError, Result};
 use crate::memory::Memory;
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
     Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, ExecutionResult,
-    Extension, MeasureTiming, Model, OutputShape, Priority, Request, RequestPool, TimePoint,
-    Timing, Version,
+    Extension, MeasureTiming, Model, ModelFigures, OutputShape, Priority, Request, RequestPool,
+    TimePoint, Timing, Version,
 };
 
 /// The options of a preparation.
@@ -240,6 +241,12 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         Err(HalError::failure("the driver has no bursts"))
     }
 
+    /// Returns the figures of its executions outside bursts, where the driver keeps them; by
+    /// default it doesn't.
+    fn figures(&self) -> Option<ModelFigures> {
+        None
+    }
+
     /// The driver's own object, for drivers that are handed their models back.
     fn as_any(&self) -> &dyn std::any::Any;
 }
@@ -353,6 +360,11 @@ pub trait BurstContext: Send + Sync {
 
     /// Returns the burst's figures, where the driver keeps them.
     fn figures(&self) -> Option<BurstFigures> {
+        None
+    }
+
+    /// Returns the times that requests took in the driver, where it counts them in this process.
+    fn times(&self) -> Option<Latencies> {
         None
     }
 }

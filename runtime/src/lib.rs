@@ -109,7 +109,10 @@ pub use partition::{Bid, Explained, Explanation, StepKind, StepSummary};
 pub use settings::{Current, Origin, Partitioning, SETTINGS, Setting, Settings};
 pub use timing::time_in_driver;
 pub use wait::Wait;
-pub use watch::{ServiceBurst, Watched, services};
+pub use watch::{
+    ClientStatistics, Counts, ResourceUse, ServiceStatistics, Watched, WorkKind, WorkStatistics,
+    services,
+};
 
 /// Runs `work`, whose calls to drivers in other processes take `timeout` at most, whatever they
 /// are: compiling, executing, copying memory, opening bursts, asking a device. What the driver has

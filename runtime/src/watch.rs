@@ -1,10 +1,12 @@
-//! Watching a service: what bursts it runs, and how they are doing.
+//! Watching a service: its clients, what they execute, and what was refused.
 
 use nnburst_hal_ipc::{RemoteDevice, service_dir};
 
 use crate::error::{Result, RuntimeError};
 
-pub use nnburst_hal_ipc::ServiceBurst;
+pub use nnburst_hal_ipc::{
+    ClientStatistics, Counts, ResourceUse, ServiceStatistics, WorkKind, WorkStatistics,
+};
 
 /// The names of the services that have a socket here; one that died may have left it.
 ///
@@ -37,14 +39,14 @@ impl Watched {
         self.0.name()
     }
 
-    /// Its bursts now, as far as this user may see them: those of its own processes, root those of
-    /// all.
+    /// Its clients, models and bursts now, as far as this user may see them: those of its own
+    /// processes; root and the driver's user see all.
     ///
     /// # Errors
-    /// The service is gone.
-    pub fn bursts(&self) -> Result<Vec<ServiceBurst>> {
+    /// The service is gone, or of another version.
+    pub fn statistics(&self) -> Result<ServiceStatistics> {
         self.0
-            .bursts()
+            .statistics()
             .map_err(|error| RuntimeError::driver(format!("asking {}", self.0.name()), error))
     }
 }

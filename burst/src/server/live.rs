@@ -7,13 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use nnburst_hal::{BurstFigures, ErrorStatus, TimePoint};
-
-/// Parts of each doubling: times are told apart to an eighth.
-const PARTS_LOG2: u32 = 3;
-const PARTS: u64 = 1 << PARTS_LOG2;
-/// Times below `PARTS` nanoseconds, and the parts of each doubling of 64 bits.
-const BUCKETS: usize = 8 * (64 - 3 + 1);
+use nnburst_hal::{BurstFigures, ErrorStatus, Latencies, LatencyRecorder, TimePoint};
 
 /// The counters of one burst.
 #[derive(Debug)]
@@ -22,8 +16,7 @@ pub(super) struct Live {
     failures: AtomicU64,
     missed_deadlines: AtomicU64,
     queue_depth: AtomicU32,
-    longest_ns: AtomicU64,
-    times: Box<[AtomicU64]>,
+    times: LatencyRecorder,
 }
 
 impl Live {
@@ -33,8 +26,7 @@ impl Live {
             failures: AtomicU64::new(0),
             missed_deadlines: AtomicU64::new(0),
             queue_depth: AtomicU32::new(0),
-            longest_ns: AtomicU64::new(0),
-            times: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            times: LatencyRecorder::default(),
         }
     }
 
@@ -48,12 +40,7 @@ impl Live {
     /// A request was answered after so long.
     #[inline]
     pub(super) fn end(&self, status: ErrorStatus, took_ns: u64) {
-        if let Some(bucket) = self.times.get(bucket_of(took_ns)) {
-            increment(bucket);
-        }
-        if took_ns > self.longest_ns.load(Relaxed) {
-            self.longest_ns.store(took_ns, Relaxed);
-        }
+        self.times.record_alone(took_ns);
         match status {
             ErrorStatus::None => {}
             ErrorStatus::MissedDeadlineTransient | ErrorStatus::MissedDeadlinePersistent => {
@@ -66,33 +53,24 @@ impl Live {
     }
 
     pub(super) fn figures(&self) -> BurstFigures {
-        let times: Vec<u64> = self.times.iter().map(|bucket| bucket.load(Relaxed)).collect();
-        let executions = times.iter().fold(0u64, |sum, &count| sum.saturating_add(count));
-        let longest = self.longest_ns.load(Relaxed);
-        let quantile = |per_mille: u64| {
-            // The smallest time that so many in 1000 did not exceed, rounded up to its bucket's
-            // end.
-            let enough = executions.saturating_mul(per_mille).div_ceil(1000);
-            let mut seen = 0u64;
-            let reached = times.iter().position(|&count| {
-                seen = seen.saturating_add(count);
-                count > 0 && seen >= enough
-            });
-            Duration::from_nanos(reached.map_or(0, end_of).min(longest))
-        };
+        let times = self.times.snapshot();
         BurstFigures {
-            executions,
+            executions: times.count(),
             failures: self.failures.load(Relaxed),
             missed_deadlines: self.missed_deadlines.load(Relaxed),
             queue_depth: self.queue_depth.load(Relaxed),
             age: Duration::from_nanos(
                 TimePoint::now().nanoseconds.saturating_sub(self.opened.nanoseconds),
             ),
-            p50: quantile(500),
-            p99: quantile(990),
-            p999: quantile(999),
-            max: Duration::from_nanos(longest),
+            p50: times.quantile(500),
+            p99: times.quantile(990),
+            p999: times.quantile(999),
+            max: times.longest(),
         }
+    }
+
+    pub(super) fn times(&self) -> Latencies {
+        self.times.snapshot()
     }
 }
 
@@ -101,43 +79,9 @@ fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// The bucket of a time: exact below `PARTS`, then by the leading bits.
-fn bucket_of(ns: u64) -> usize {
-    let doubling = ns.checked_ilog2().unwrap_or(0).saturating_sub(PARTS_LOG2);
-    let part = ns >> doubling; // less than 2 * PARTS
-    let index = u64::from(doubling).saturating_mul(PARTS).saturating_add(part);
-    usize::try_from(index).unwrap_or(usize::MAX)
-}
-
-/// The longest time of a bucket.
-fn end_of(bucket: usize) -> u64 {
-    let index = u64::try_from(bucket).unwrap_or(u64::MAX);
-    let doubling = (index / PARTS).saturating_sub(1);
-    let part = index.saturating_sub(doubling.saturating_mul(PARTS));
-    let shift = u32::try_from(doubling).unwrap_or(u32::MAX);
-    part.saturating_add(1).checked_shl(shift).unwrap_or(0).wrapping_sub(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_time_has_a_bucket_that_ends_at_most_an_eighth_later() {
-        let near = (0..64).flat_map(|bit| {
-            let power = 1u64 << bit;
-            [power.wrapping_sub(1), power, power + 1, power + power / 3]
-        });
-        for ns in near.chain([u64::MAX - 1, u64::MAX]) {
-            let bucket = bucket_of(ns);
-            assert!(bucket < BUCKETS, "{ns}");
-            let end = end_of(bucket);
-            assert!(end >= ns && end - ns <= ns / 8, "{ns} is in a bucket that ends at {end}");
-            if end < u64::MAX {
-                assert_eq!(bucket_of(end + 1), bucket + 1, "buckets join at {end}");
-            }
-        }
-    }
 
     #[test]
     fn figures_count_what_happened() {

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use nnburst_fmq::{Descriptor, PeerWatch};
 use nnburst_hal::process::{Origin, without_signals};
 use nnburst_hal::{
-    BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, HalError, PreparedModel,
-    RealTimeProfile, Result,
+    BurstCallback, BurstContext, BurstFigures, BurstOptions, BurstTerms, HalError, Latencies,
+    PreparedModel, RealTimeProfile, Result,
 };
 
 pub use cache::{MAX_SLOTS, SlotCache};
@@ -158,6 +158,10 @@ impl BurstContext for BurstServer {
 
     fn figures(&self) -> Option<BurstFigures> {
         Some(self.live.figures())
+    }
+
+    fn times(&self) -> Option<Latencies> {
+        Some(self.live.times())
     }
 }
 

@@ -4,6 +4,7 @@ mod engine;
 mod mlts;
 mod serve;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,10 +51,12 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a folder of conformance cases.
     Vts(VtsArgs),
-    /// Watch the bursts of the services that run: a table that renews itself.
+    /// Watch the services that run, their clients, models and bursts: a table that renews itself.
     Top(TopArgs),
-    /// Print the bursts of the services that run, once.
+    /// Print the clients, models and bursts of the services that run, once.
     Dump(DumpArgs),
+    /// Tell Prometheus of the services that run: as a server of its own, or in a file.
+    Metrics(MetricsArgs),
     /// Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report.
     Mlts(MltsArgs),
 }
@@ -208,15 +211,55 @@ pub(crate) struct TopArgs {
     /// Ends after so many looks [default: when stopped].
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u64>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+/// The format of what is told of services.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FormatArgs {
+    /// Print one JSON object per service, with its clients, models and bursts in it.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print comma-separated values: a row per service, client, model and burst.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DumpArgs {
     /// Only this service [default: all].
     pub(crate) service: Option<String>,
-    /// Print one JSON object per burst.
+    /// Look for so many milliseconds, and tell rates and percentiles of these [default: since each
+    /// model and burst is there].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) window: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MetricsArgs {
+    /// Only this service [default: all]
+    pub(crate) service: Option<String>,
+    /// Answer `GET /metrics` here, such as 127.0.0.1:9464, until stopped; with neither this nor
+    /// --file the metrics are printed once
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Write this file again and again, whole each time: for the textfile collector of
+    /// node_exporter, which reads files named *.prom.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Milliseconds from file to file.
+    #[arg(long, value_name = "MS", default_value = "15000", value_parser = milliseconds, requires = "file")]
+    pub(crate) interval: Duration,
+    /// Ends after so many files [default: when stopped]
+    #[arg(long, value_name = "N", requires = "file")]
+    pub(crate) rounds: Option<u64>,
+    /// Leave clients, models and bursts out: where they come and go by the hundred, each is a
+    /// series more in Prometheus.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) without_clients: bool,
 }
 
 #[derive(Args, Debug)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::pace::{Missed, Pacer};
+use crate::process::memory_bytes;
 use crate::progress::Progress;
 use crate::session::{ModelSession, Sample, open_device};
 use crate::source::ModelSource;
@@ -200,10 +201,10 @@ pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
     }
 }
 
-/// The most memory that a process ever held (`VmHWM`).
+/// The most memory that a process ever held.
 fn peak_rss_mib(process: &str) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some((kib / 1024.0 * 10.0).round() / 10.0)
+    let bytes = memory_bytes(process, "VmHWM:")?;
+    #[expect(clippy::cast_precision_loss, reason = "a figure for the eye")]
+    let mib = bytes as f64 / 1024.0 / 1024.0;
+    Some((mib * 10.0).round() / 10.0)
 }

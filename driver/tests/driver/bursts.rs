@@ -6,6 +6,7 @@ use std::time::Duration;
 use nnburst_burst::testing::{BareClient, unusable_queues_are_refused};
 use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
+use nnburst_hal_ipc::{Counts, WorkKind};
 
 use crate::processes::{connect, spawned, start};
 use crate::support::*;
@@ -224,9 +225,14 @@ fn a_service_tells_of_every_burst_of_every_client() {
         busy.wait().unwrap();
     }
 
+    let client = |pid: u32| {
+        let statistics = device.statistics().unwrap();
+        assert!(statistics.is_whole, "of the driver's own user");
+        statistics.clients.into_iter().find(|client| client.pid == pid.cast_signed()).unwrap()
+    };
     let look = |pid: u32| -> Vec<_> {
-        let bursts = device.bursts().unwrap();
-        bursts.into_iter().filter(|burst| burst.pid == pid.cast_signed()).collect()
+        let works = client(pid).works;
+        works.into_iter().filter(|work| work.kind == WorkKind::Burst).collect()
     };
     let us = std::process::id();
     let mut frames: Vec<_> =
@@ -235,7 +241,7 @@ fn a_service_tells_of_every_burst_of_every_client() {
         for frame in frames.drain(..) {
             busy.try_submit(frame).map_err(|rejected| rejected.why).unwrap();
         }
-        let seen = look(us).iter().map(|burst| burst.figures.queue_depth).max();
+        let seen = look(us).iter().map(|burst| burst.queue_depth).max();
         frames.extend((0..DEPTH).map(|_| busy.wait().unwrap()));
         seen.is_some_and(|depth| depth >= 2)
     });
@@ -246,19 +252,60 @@ fn a_service_tells_of_every_burst_of_every_client() {
         assert_eq!(seen.model, "Add, 65536 to 65536");
         // The last answer may be out before it is counted.
         let stats = burst.stats();
-        assert!(seen.figures.executions + 1 >= stats.executions(), "{seen:?}");
-        assert_eq!(seen.figures.missed_deadlines, stats.missed_deadlines);
-        let BurstFigures { p50, p99, p999, max, .. } = seen.figures;
+        assert!(seen.times.count() + 1 >= stats.executions(), "{seen:?}");
+        assert_eq!(seen.missed_deadlines, stats.missed_deadlines);
+        assert_eq!(seen.priority, Some(Priority::Medium));
+        let [p50, p99, p999] = [500, 990, 999].map(|share| seen.times.quantile(share));
+        let max = seen.times.longest();
         assert!(p50 <= p99 && p99 <= p999 && p999 <= max && max > Duration::ZERO, "{seen:?}");
         // What the client knows besides: where the time went.
         for part in [&stats.latency, &stats.queueing, &stats.driver, &stats.overhead] {
             assert_eq!(part.len(), stats.executions());
         }
     }
-    assert_eq!(ours[1].figures.missed_deadlines, 2);
+    assert_eq!(ours[1].missed_deadlines, 2);
     assert!(busy.stats().queueing.max() > 0 && quiet.stats().driver.max() > 0);
     let theirs = look(other.0.id());
     assert_eq!(theirs.len(), 3, "{theirs:?}");
-    assert!(theirs.iter().all(|burst| burst.figures.executions > 3), "{theirs:?}");
-    assert_eq!(theirs[0].client, ours[0].client, "both are this program");
+    assert!(theirs.iter().all(|burst| burst.times.count() > 3), "{theirs:?}");
+    assert_eq!(client(other.0.id()).name, client(us).name, "both are this program");
+}
+
+#[test]
+fn a_service_tells_of_executions_outside_bursts_and_of_what_it_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let _driver = start("driver", dir.path());
+    let device = connect(dir.path());
+    let seen = || device.statistics().unwrap();
+    let (input, output) = (memory(&[0; 8]), memory(&[0; 8]));
+    let request = request(&input, &output);
+    let model = prepare(&device, add_one(&[2])).unwrap();
+    for _ in 0..3 {
+        model.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
+    }
+    let late = ExecutionOptions { deadline: Some(TimePoint::now()), ..Default::default() };
+    model.execute_synchronously(&request, late).unwrap_err();
+    let wrong = Request::default();
+    model.execute_synchronously(&wrong, ExecutionOptions::default()).unwrap_err();
+
+    let client = seen().clients.remove(0);
+    let [work] = client.works.as_slice() else { panic!("{client:?}") };
+    assert_eq!((work.kind, work.model.as_str()), (WorkKind::Model, "Add, 2 to 2"));
+    assert_eq!((work.times.count(), work.failures, work.missed_deadlines), (5, 2, 1));
+    assert_eq!((work.queue_depth, work.priority), (0, Some(Priority::Medium)));
+    let refused = |counts: &Counts| -> u64 { counts.refused.iter().map(|&(_, count)| count).sum() };
+    assert_eq!(refused(&client.counts), 2, "{client:?}");
+    let memory = client.uses.iter().find(|it| it.resource == Resource::Memory.name()).unwrap();
+    assert!(memory.used > 0 && memory.limit.is_some_and(|limit| limit > memory.used), "{memory:?}");
+
+    // What is gone stays in the sums: of the client, and of the service.
+    drop(model);
+    eventually("the model is let go", || seen().clients[0].works.is_empty());
+    assert_eq!(seen().clients[0].counts.times.count(), 5);
+    let second = connect(dir.path());
+    drop(device);
+    let seen = || second.statistics().unwrap();
+    eventually("the client is gone", || seen().clients.len() == 1);
+    let counts = seen().counts;
+    assert_eq!((counts.times.count(), counts.failures, refused(&counts)), (5, 2, 2));
 }

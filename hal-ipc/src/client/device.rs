@@ -17,7 +17,7 @@ use super::buffer::RemoteBuffer;
 use super::link::{Link, service_timeout};
 use super::prepared_model::RemotePreparedModel;
 use crate::directory::{self, DirectoryError};
-use crate::server::ServiceBurst;
+use crate::server::ServiceStatistics;
 use crate::socket::{self, Socket, SocketError};
 use crate::wire::{
     CacheBody, CallRef, DescriptorsOut, MAX_MESSAGE_BYTES, ModelRef, PROTOCOL_VERSION, Verdict,
@@ -157,12 +157,13 @@ impl RemoteDevice {
         &self.name
     }
 
-    /// The bursts of the service, as far as this user may see them: its own, root all.
+    /// The clients of the service and what they do, as far as this user may see them: its own; root
+    /// and the driver's user see all.
     ///
     /// # Errors
-    /// The driver is gone, or too old to tell.
-    pub fn bursts(&self) -> Result<Vec<ServiceBurst>> {
-        self.query(&CallRef::Bursts)
+    /// The driver is gone, or of another version.
+    pub fn statistics(&self) -> Result<ServiceStatistics> {
+        self.query(&CallRef::Statistics)
     }
 
     /// A descriptor that becomes ready (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other

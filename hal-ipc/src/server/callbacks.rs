@@ -6,7 +6,7 @@ use nnburst_hal::{
     ExecutionCallback, ExecutionResult, HalError, PreparedModel, PreparedModelCallback, Result,
 };
 
-use super::objects::{Charges, Object};
+use super::objects::{Charges, Label, Object};
 use super::session::Session;
 use crate::connection::Connection;
 use crate::wire::CallbackEvent;
@@ -63,8 +63,10 @@ impl PreparedNotifier {
         let Some(charges) = self.0.take() else { return };
         let objects = &self.0.session.objects;
         let result = result.and_then(|model| {
-            objects.insert_labelled(Object::Model(model), self.1.clone(), charges)
+            let label = Label { model: self.1.clone(), priority: None };
+            objects.insert_labelled(Object::Model(model), label, charges)
         });
+        self.0.session.note(result.as_ref().err());
         self.0.send(&CallbackEvent::Prepared { callback: self.0.callback, result });
     }
 }
@@ -87,6 +89,7 @@ impl ExecutedNotifier {
     fn tell(&self, result: ExecutionResult) {
         let Some(charges) = self.0.take() else { return };
         drop(charges);
+        self.0.session.note(result.as_ref().err().map(|failure| &failure.error));
         self.0.send(&CallbackEvent::Executed { callback: self.0.callback, result });
     }
 }

@@ -14,19 +14,26 @@ use super::callbacks::{ExecutedNotifier, Notifier, PreparedNotifier};
 use super::fenced::FencedCall;
 use super::objects::{Charges, Object};
 use super::session::Session;
-use super::watch;
+use super::statistics;
 use crate::connection::Connection;
 use crate::socket::ReceivedFrame;
 use crate::wire::{self, Call, DescriptorsIn, RequestBody};
 
 /// The origin of a call, to which its answer goes.
 struct Reply<'a> {
+    session: &'a Session,
     connection: &'a Arc<Connection>,
     id: u64,
 }
 
 impl Reply<'_> {
     fn with<T: Serialize>(&self, result: Result<T>) {
+        self.session.note(result.as_ref().err());
+        self.launched(result);
+    }
+
+    /// As [`Self::with`], of a call whose callback is told the error too, and counts it.
+    fn launched<T: Serialize>(&self, result: Result<T>) {
         self.connection.answer(self.id, &result.map_err(Into::into), &[]);
     }
 }
@@ -36,7 +43,7 @@ impl Session {
     pub(super) fn answer(self: &Arc<Self>, connection: &Arc<Connection>, frame: ReceivedFrame) {
         let fds = &mut DescriptorsIn::new(frame.fds, connection.budget());
         let mut message = frame.charge;
-        let reply = Reply { connection, id: frame.id };
+        let reply = Reply { session: self, connection, id: frame.id };
         let (call, tail) = match wire::decode_charged::<Call>(frame.payload, &mut message) {
             Ok(decoded) => decoded,
             Err(error) => return reply.with::<()>(Err(error)),
@@ -57,35 +64,48 @@ impl Session {
             Call::PrepareModel { model, options, cache, callback } => {
                 let model = model.into_model(tail, fds);
                 let cache = cache.into_handles(fds);
-                let label = model.as_ref().map(watch::label).unwrap_or_default();
+                let label = model.as_ref().map(statistics::label).unwrap_or_default();
                 let bytes = self.cost(&model);
                 let task = task(message, fds);
-                reply.with(self.prepare(connection, task, callback, bytes, label, |notifier| {
-                    device.prepare_model(model?, options, cache?, notifier)
-                }));
+                reply.launched(self.prepare(
+                    connection,
+                    task,
+                    callback,
+                    bytes,
+                    label,
+                    |notifier| device.prepare_model(model?, options, cache?, notifier),
+                ));
             }
             Call::PrepareModelFromCache { deadline, cache, callback } => {
                 let cache = cache.into_handles(fds);
                 let (bytes, label) = (self.cost_of_cache(&cache), "from the cache".to_owned());
                 let room = self.has_room_for_data(&cache);
                 let task = task(message, fds);
-                reply.with(self.prepare(connection, task, callback, bytes, label, |notifier| {
-                    room?;
-                    device.prepare_model_from_cache(deadline, cache?, notifier)
-                }));
+                reply.launched(self.prepare(
+                    connection,
+                    task,
+                    callback,
+                    bytes,
+                    label,
+                    |notifier| {
+                        room?;
+                        device.prepare_model_from_cache(deadline, cache?, notifier)
+                    },
+                ));
             }
             Call::Allocate { desc, models, input_roles, output_roles } => {
                 reply.with(self.allocate(&desc, &models, &input_roles, &output_roles));
             }
             Call::ExecuteSynchronously { model, request, options } => {
                 let result = self.execute_synchronously(model, request, options, fds);
+                self.note(result.as_ref().err().map(|failure| &failure.error));
                 connection.answer(reply.id, &result, &[]);
             }
             Call::Execute { model, request, options, callback } => {
                 let request = self.request(request, fds);
                 let mut inputs = self.objects.charges(model);
                 inputs.extend(task(message, fds));
-                reply.with(self.execute(connection, callback, inputs, |notifier| {
+                reply.launched(self.execute(connection, callback, inputs, |notifier| {
                     self.objects.model(model)?.execute(request?, options, notifier)
                 }));
             }
@@ -121,7 +141,7 @@ impl Session {
             Call::BurstFigures { burst } => {
                 reply.with(self.objects.burst(burst).map(|burst| burst.figures()));
             }
-            Call::Bursts => reply.with(Ok(self.watch())),
+            Call::Statistics => reply.with(Ok(self.statistics())),
             Call::InterfaceVersion => reply.with(Ok(device.interface_version())),
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {

@@ -105,7 +105,8 @@ struct Launch {
 impl Launch {
     /// Its fences have signalled, or won't.
     fn after(self, ready: Result<()>) {
-        let (connection, id) = (Arc::clone(&self.connection), self.id);
+        let (session, id) = (Arc::clone(&self.session), self.id);
+        let connection = Arc::clone(&self.connection);
         let refused = match ready {
             Err(error) => Some(error),
             Ok(()) => {
@@ -114,16 +115,21 @@ impl Launch {
             }
         };
         if let Some(error) = refused {
+            session.note(Some(&error));
             connection.answer_error(id, error);
         }
     }
 
     /// Calls the driver, and answers.
     fn go(self, fences: Vec<OwnedFd>) {
-        let (connection, id) = (Arc::clone(&self.connection), self.id);
+        let (session, id) = (Arc::clone(&self.session), self.id);
+        let connection = Arc::clone(&self.connection);
         let launched = catch_unwind(AssertUnwindSafe(|| self.launch(fences)));
         match launched.unwrap_or_else(|_| Err(panicked())) {
-            Err(error) => connection.answer_error(id, error),
+            Err(error) => {
+                session.note(Some(&error));
+                connection.answer_error(id, error);
+            }
             Ok((object, fence)) => {
                 let body = FencedBody { object, fence: fence.as_ref().map(|_| 0) };
                 let fds: Vec<_> = fence.iter().map(AsFd::as_fd).collect();

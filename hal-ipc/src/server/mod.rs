@@ -10,11 +10,13 @@ mod objects;
 mod peer;
 mod service;
 mod session;
-mod watch;
+mod statistics;
 
 pub use peer::{Driver, Peer};
 pub use service::{BoundService, Service, Serving};
-pub use watch::ServiceBurst;
+pub use statistics::{
+    ClientStatistics, Counts, ResourceUse, ServiceStatistics, WorkKind, WorkStatistics,
+};
 
 #[cfg(test)]
 mod tests;

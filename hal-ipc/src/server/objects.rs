@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nnburst_hal::{
-    Buffer, BurstContext, Charge, FencedExecutionCallback, HalError, PreparedModel, Request,
-    RequestPool, Result,
+    Buffer, BurstContext, Charge, FencedExecutionCallback, HalError, PreparedModel, Priority,
+    Request, RequestPool, Result,
 };
 
 use super::fenced::FencedObject;
+use super::statistics::{Counts, WorkKind, WorkStatistics};
 
 /// The charges of an object to the client's budget; clones of one are taken once.
 pub(super) type Charges = Vec<Arc<Charge>>;
@@ -22,17 +23,58 @@ pub(super) enum Object {
     Burst(Arc<dyn BurstContext>),
 }
 
+/// A description for people.
+#[derive(Debug, Default)]
+pub(super) struct Label {
+    /// Of a model, or of that which a burst runs.
+    pub(super) model: String,
+    /// Of a burst's model.
+    pub(super) priority: Option<Priority>,
+}
+
 /// An object and what it takes of the client's allowances.
 pub(super) struct Held {
     object: Object,
     /// A description for people: of models, and of their bursts.
     label: String,
+    /// The priority of a burst's model.
+    priority: Option<Priority>,
     charges: Charges,
 }
 
 impl Held {
     pub(super) fn object(&self) -> &Object {
         &self.object
+    }
+
+    /// The driver's figures of what executes.
+    fn work(&self, object: u64) -> Option<WorkStatistics> {
+        let model = self.label.clone();
+        match &self.object {
+            Object::Model(prepared) => prepared.figures().map(|figures| WorkStatistics {
+                kind: WorkKind::Model,
+                object,
+                model,
+                priority: Some(figures.priority),
+                queue_depth: figures.queue_depth,
+                age: figures.age,
+                failures: figures.failures,
+                missed_deadlines: figures.missed_deadlines,
+                times: figures.times,
+            }),
+            Object::Burst(burst) => burst.figures().map(|figures| WorkStatistics {
+                kind: WorkKind::Burst,
+                object,
+                model,
+                priority: self.priority,
+                queue_depth: figures.queue_depth,
+                age: figures.age,
+                failures: figures.failures,
+                missed_deadlines: figures.missed_deadlines,
+                times: burst.times().unwrap_or_default(),
+            }),
+            Object::Buffer(_) | Object::Fenced(_) => None,
+        }
     }
 }
 
@@ -45,6 +87,17 @@ struct Table {
     last: u64,
     held: HashMap<u64, Held>,
     closed: bool,
+    /// The sums of what was let go of.
+    past: Counts,
+}
+
+impl Table {
+    /// Adds the figures of what is about to be let go of, under the lock that whoever looks takes.
+    fn settle(&mut self, id: u64) {
+        if let Some(work) = self.held.get(&id).and_then(|held| held.work(id)) {
+            self.past.add(&work.counts());
+        }
+    }
 }
 
 impl Objects {
@@ -54,14 +107,14 @@ impl Objects {
 
     /// Keeps an object for the client; its number is never used again.
     pub(super) fn insert(&self, object: Object, charges: Charges) -> Result<u64> {
-        self.insert_labelled(object, String::new(), charges)
+        self.insert_labelled(object, Label::default(), charges)
     }
 
     /// As [`Self::insert`], with a word on what it is.
     pub(super) fn insert_labelled(
         &self,
         object: Object,
-        label: String,
+        label: Label,
         charges: Charges,
     ) -> Result<u64> {
         let mut table = self.lock();
@@ -71,19 +124,25 @@ impl Objects {
         }
         table.last = table.last.saturating_add(1);
         let id = table.last;
-        table.held.insert(id, Held { object, label, charges });
+        let Label { model: label, priority } = label;
+        table.held.insert(id, Held { object, label, priority, charges });
         Ok(id)
     }
 
     /// The client holds it no more. The caller drops it, where that may take a while.
     pub(super) fn remove(&self, id: u64) -> Option<Held> {
-        self.lock().held.remove(&id)
+        let mut table = self.lock();
+        table.settle(id);
+        table.held.remove(&id)
     }
 
     /// The client is gone: everything, for the caller to drop.
     pub(super) fn close(&self) -> Vec<Held> {
         let mut table = self.lock();
         table.closed = true;
+        for id in table.held.keys().copied().collect::<Vec<_>>() {
+            table.settle(id);
+        }
         std::mem::take(&mut table.held).into_values().collect()
     }
 
@@ -105,18 +164,22 @@ impl Objects {
     }
 
     /// Returns a model's description for people.
-    pub(super) fn label(&self, id: u64) -> String {
-        self.lock().held.get(&id).map(|held| held.label.clone()).unwrap_or_default()
+    pub(super) fn label(&self, id: u64) -> Label {
+        let table = self.lock();
+        let described = table.held.get(&id).map(|held| {
+            let priority = held.work(id).and_then(|work| work.priority);
+            Label { model: held.label.clone(), priority }
+        });
+        described.unwrap_or_default()
     }
 
-    /// All bursts, with their numbers and what they run.
-    pub(super) fn bursts(&self) -> Vec<(u64, String, Arc<dyn BurstContext>)> {
+    /// The figures of all that executes, and the sums of what did before.
+    pub(super) fn works(&self) -> (Vec<WorkStatistics>, Counts) {
         let table = self.lock();
-        let burst = |(&id, held): (&u64, &Held)| match &held.object {
-            Object::Burst(burst) => Some((id, held.label.clone(), Arc::clone(burst))),
-            _ => None,
-        };
-        table.held.iter().filter_map(burst).collect()
+        let works = table.held.iter().filter_map(|(&id, held)| held.work(id));
+        let mut works: Vec<_> = works.collect();
+        works.sort_by_key(|work| work.object);
+        (works, table.past.clone())
     }
 
     pub(super) fn buffer(&self, id: u64) -> Result<Arc<dyn Buffer>> {

@@ -17,7 +17,7 @@ use super::account::Account;
 use super::greeters::{Greeter, Greeters};
 use super::peer::{Driver, Peer};
 use super::session::Session;
-use super::watch::Register;
+use super::statistics::Register;
 use crate::activation;
 use crate::connection::Connection;
 use crate::limits::{ConnectionLimits, ServiceLimits};

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use nnburst_hal::process;
 use nnburst_hal::{Budget, Device, HalError};
@@ -9,7 +10,7 @@ use nnburst_hal::{Budget, Device, HalError};
 use super::fenced::panicked;
 use super::objects::{Object, Objects};
 use super::peer::Peer;
-use super::watch::Register;
+use super::statistics::{Refusals, Register};
 use crate::connection::{Connection, Handler};
 use crate::fences::FenceWaiter;
 use crate::socket::{MUCH, ReceivedFrame};
@@ -26,6 +27,10 @@ pub(super) struct Session {
     /// True if the device charges the client for memory by itself.
     pub(super) charges_memory: bool,
     pub(super) fences: FenceWaiter,
+    /// When it began.
+    pub(super) since: Instant,
+    /// Calls that were answered with an error.
+    pub(super) refusals: Refusals,
     peer: Peer,
     register: Arc<Register>,
 }
@@ -48,6 +53,8 @@ impl Session {
             objects,
             charges_memory,
             fences,
+            since: Instant::now(),
+            refusals: Refusals::default(),
             peer,
             register: known,
         });
@@ -62,6 +69,13 @@ impl Session {
     /// Returns the client's budget.
     pub(super) fn budget(&self) -> &Arc<Budget> {
         self.peer.budget()
+    }
+
+    /// Counts the error that a call is answered with, if it is one.
+    pub(super) fn note(&self, error: Option<&HalError>) {
+        if let Some(error) = error {
+            self.refusals.count(error.status);
+        }
     }
 
     /// All sessions of the service.
@@ -109,6 +123,8 @@ impl Handler for Session {
 
     fn hung_up(&self, _why: &HalError) {
         self.peer.set_gone();
-        drop(self.objects.close());
+        let held = self.objects.close();
+        self.register.remove(self);
+        drop(held);
     }
 }

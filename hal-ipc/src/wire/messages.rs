@@ -25,8 +25,8 @@ macro_rules! calls {
             SupportedOperations { model: ModelRef<'a> },
             /// -> nothing; [`CallbackEvent::Prepared`] later.
             PrepareModel { model: ModelRef<'a>, options: PrepareOptions, cache: CacheBody, callback: u64 },
-            /// -> `Vec<ServiceBurst>`.
-            Bursts,
+            /// -> `ServiceStatistics`.
+            Statistics,
             /// -> `Version`, the newest of the interface that the driver speaks.
             InterfaceVersion,
         }
@@ -50,7 +50,7 @@ macro_rules! calls {
                     $(Self::$name { .. } => stringify!($name),)*
                     Self::SupportedOperations { .. } => "SupportedOperations",
                     Self::PrepareModel { .. } => "PrepareModel",
-                    Self::Bursts => "Bursts",
+                    Self::Statistics => "Statistics",
                     Self::InterfaceVersion => "InterfaceVersion",
                 }
             }
@@ -62,7 +62,7 @@ macro_rules! calls {
             $($name $({ $($field: $kind,)* })?,)*
             SupportedOperations { model: ModelBody },
             PrepareModel { model: ModelBody, options: PrepareOptions, cache: CacheBody, callback: u64 },
-            Bursts,
+            Statistics,
             InterfaceVersion,
         }
     };

@@ -1,10 +1,12 @@
-//! Looking at what happens: models as pictures, log tags, spans on a timeline.
+//! Looking at what happens: models as pictures, log tags, spans on a timeline, latencies.
 
 mod dot;
+mod latencies;
 mod trace;
 mod vlog;
 
 pub use dot::{dot, log_dot};
+pub use latencies::{Latencies, LatencyRecorder};
 pub use trace::{Layer, Phase, Span, Tracer, start_tracing, start_tracing_from_env, trace_span};
 pub use vlog::{VlogMask, VlogTag, read_vlog_mask, set_vlog_mask, vlog_is_on};
 

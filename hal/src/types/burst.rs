@@ -1,4 +1,4 @@
-//! Options of a burst beyond the interface, and the driver's terms.
+//! Options of a burst beyond the interface, the driver's terms, and figures of what it executes.
 //!
 //! The interface's `configureExecutionBurst` takes a callback and two queues. A driver that knows
 //! no more ignores the rest and answers [`BurstTerms::default`]: the original protocol.
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::codes::ExecutionPreference;
+use super::codes::{ExecutionPreference, Priority};
+use crate::diagnostics::Latencies;
 
 /// The options that the client of a burst asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,4 +94,21 @@ pub struct BurstFigures {
     pub p999: Duration,
     /// The longest time in the driver.
     pub max: Duration,
+}
+
+/// The figures of a prepared model's executions outside bursts: for people who watch a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFigures {
+    /// The priority that it was prepared with.
+    pub priority: Priority,
+    /// Executions that ended with a status other than `NONE`.
+    pub failures: u64,
+    /// Of these, because the deadline was missed.
+    pub missed_deadlines: u64,
+    /// Executions that were asked for and have not ended.
+    pub queue_depth: u32,
+    /// The time since it was prepared.
+    pub age: Duration,
+    /// The times in the driver of executions that ended, failures included.
+    pub times: Latencies,
 }

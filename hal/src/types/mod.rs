@@ -9,7 +9,7 @@ mod outcome;
 mod request;
 mod time;
 
-pub use burst::{BurstFigures, BurstOptions, BurstTerms, RealTimeProfile};
+pub use burst::{BurstFigures, BurstOptions, BurstTerms, ModelFigures, RealTimeProfile};
 pub use capabilities::{
     Capabilities, OperandPerformance, PerformanceInfo, non_extension_operand_performance,
 };

@@ -61,10 +61,16 @@ fn an_installation_has_everything_and_programs_build_against_it() {
     let unit = staged("opt/nn/lib/systemd/user/nnburst@.service");
     let unit = std::fs::read_to_string(unit).unwrap();
     assert!(unit.contains("ExecStart=/opt/nn/bin/nnburst serve"), "{unit}");
-    for unit in ["user/nnburst@.socket", "system/nnburst@.service", "system/nnburst@.socket"] {
+    for unit in [
+        "user/nnburst@.socket",
+        "system/nnburst@.service",
+        "system/nnburst@.socket",
+        "system/nnburst-metrics.service",
+    ] {
         assert!(staged("opt/nn/lib/systemd").join(unit).is_file(), "{unit}");
     }
     assert!(staged("opt/nn/lib/sysusers.d/nnburst.conf").is_file());
+    assert!(staged("opt/nn/share/nnburst/grafana-dashboard.json").is_file());
     let command = staged("opt/nn/bin/nnburst");
     assert_eq!(command.metadata().unwrap().permissions().mode() & 0o777, 0o755);
     run(Command::new(command).arg("--version"));

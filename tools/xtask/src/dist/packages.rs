@@ -57,6 +57,7 @@ pub(super) const PACKAGES: &[Package] = &[
             "usr/share/doc/nnburst/examples",
             "usr/share/fish",
             "usr/share/man/man1",
+            "usr/share/nnburst",
             "usr/share/zsh",
         ],
         recommends: &[],

@@ -8,7 +8,7 @@
 //!   PREFIX/LIBDIR/libnnburst_tflite.so           PREFIX/lib/ladspa/nnburst.so
 //!   PREFIX/LIBDIR/pkgconfig/{neuralnetworks,nnburst-fmq}.pc
 //!   PREFIX/share/{bash-completion/completions/nnburst,zsh/site-functions/_nnburst}
-//!   PREFIX/lib/sysusers.d/nnburst.conf
+//!   PREFIX/lib/sysusers.d/nnburst.conf           PREFIX/share/nnburst/grafana-dashboard.json
 //!   PREFIX/LIBDIR/gstreamer-1.0/libgstnnburst.so with --gstreamer
 //!   PREFIX/lib/debug/.build-id/                  with --symbols
 //!   PREFIX/share/fish/vendor_completions.d/nnburst.fish
@@ -124,11 +124,13 @@ fn headers(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// The command's manual pages and completions.
+/// The command's manual pages and completions, and a dashboard of its metrics.
 fn pages(options: &Options) -> Outcome {
     let root = root();
     let man = options.staged(&options.prefix.join("share/man/man1"));
     copy_all(&files(&root.join("cli/man"), "1")?, &man)?;
+    let dashboards = options.staged(&options.prefix.join("share/nnburst"));
+    copy_all(&[root.join("docs/grafana-dashboard.json")], &dashboards)?;
     for (from, folder, name) in COMPLETIONS {
         let to = options.staged(&options.prefix.join(folder));
         copy_as(&root.join("cli/completions").join(from), &to, name.as_ref(), 0o644)?;
