@@ -73,6 +73,7 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Top(args) => commands::watch::top(args, out),
         Command::Dump(args) => commands::watch::dump(args, out),
         Command::Metrics(args) => commands::metrics::metrics(args, out),
+        Command::Trace(args) => commands::trace::trace(args, out),
         Command::Mlts(args) => commands::mlts::mlts(args, out),
     }
 }

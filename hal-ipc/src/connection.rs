@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nnburst_hal::process::{self, Origin};
-use nnburst_hal::{Budget, ErrorStatus, ExecutionFailure, HalError, Result, TimePoint, bound};
+use nnburst_hal::{
+    Budget, ErrorStatus, ExecutionFailure, FlowEnd, HalError, Result, TimePoint, bound, trace_flow,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -49,6 +51,16 @@ pub(crate) trait Handler: Send + Sync + 'static {
     fn hung_up(&self, why: &HalError);
 }
 
+/// The number of this process's next call: of all connections, so that a timeline tells their
+/// calls apart.
+static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
+
+/// The number of a call's arrow on a timeline: the caller's process, and the call's own.
+pub(crate) fn flow_of(pid: u32, call: u64) -> u64 {
+    const CALL_BITS: u32 = 40;
+    (u64::from(pid) << CALL_BITS) | (call & ((1 << CALL_BITS) - 1))
+}
+
 /// An expectation of a peer besides answers to calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expects {
@@ -68,8 +80,6 @@ pub(crate) struct Answer<T> {
 pub(crate) struct Connection {
     socket: Socket,
     writer: Writer,
-    /// Relaxed: only uniqueness matters.
-    next_call: AtomicU64,
     waiting: Mutex<Waiting>,
     /// Frames that the peer has sent. Relaxed: a count, which hands nothing over.
     heard: AtomicU64,
@@ -123,7 +133,6 @@ impl Connection {
         Arc::new(Self {
             socket,
             writer: Writer::default(),
-            next_call: AtomicU64::new(1),
             waiting: Mutex::default(),
             heard: AtomicU64::new(0),
             patience,
@@ -339,7 +348,8 @@ impl Connection {
     ) -> Result<ReceivedFrame> {
         self.check_origin()?;
         // Relaxed: only uniqueness matters.
-        let id = self.next_call.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT_CALL.fetch_add(1, Ordering::Relaxed);
+        trace_flow(FlowEnd::Sent, "call", flow_of(std::process::id(), id), TimePoint::now());
         let place = Arc::new(CallPlace::default());
         {
             let mut waiting = self.waiting();

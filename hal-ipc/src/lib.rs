@@ -41,7 +41,9 @@ mod sys;
 pub mod testing;
 mod wire;
 
-pub use client::{ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel, hang_up_on_all};
+pub use client::{
+    ConnectError, RemoteBuffer, RemoteDevice, RemotePreparedModel, RemoteTracing, hang_up_on_all,
+};
 pub use directory::{
     DirectoryError, is_served, service_dir, service_owners, services, socket_path,
 };

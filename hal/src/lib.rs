@@ -68,8 +68,9 @@ mod versions;
 
 pub use budget::{Amounts, Budget, Charge, Exhausted, Resource, SettingOf};
 pub use diagnostics::{
-    Latencies, LatencyRecorder, Layer, Phase, Span, Tracer, VlogMask, VlogTag, dot, log_dot,
-    read_vlog_mask, set_vlog_mask, start_tracing, start_tracing_from_env, trace_span, vlog_is_on,
+    FlowEnd, Latencies, LatencyRecorder, Layer, Phase, Span, Tracer, Tracing, VlogMask, VlogTag,
+    dot, log_dot, read_vlog_mask, set_vlog_mask, start_tracing, start_tracing_from_env, trace_flow,
+    trace_past, trace_span, trace_to, vlog_is_on,
 };
 pub use error::{HalError, Result};
 pub use fallible::{try_collect, try_copied, try_filled};

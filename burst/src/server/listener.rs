@@ -4,7 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nnburst_fmq::{Producer, QueueError, Wait};
-use nnburst_hal::{BurstCallback, ErrorStatus, MeasureTiming, TimePoint, Timing};
+use nnburst_hal::{
+    BurstCallback, ErrorStatus, FlowEnd, Layer, MeasureTiming, Phase, TimePoint, Timing,
+    trace_flow, trace_past,
+};
 
 use super::mailbox::Pending;
 use super::{BurstExecutor, Live, MAX_SLOTS, Mailbox};
@@ -110,6 +113,9 @@ impl Listener {
         self.send()?;
         // After the answer is out: the client need not wait for our figures.
         self.live.end(self.answer.status, took);
+        let [began, ended] = [began, ended].map(|nanoseconds| TimePoint { nanoseconds });
+        trace_past(Layer::Driver, Phase::Overall, "request", began, ended);
+        trace_flow(FlowEnd::Received, "burst", began.nanoseconds, began);
         Ok(())
     }
 

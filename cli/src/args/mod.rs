@@ -4,6 +4,7 @@ mod engine;
 mod mlts;
 mod serve;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +56,9 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Print the clients, models and bursts of the services that run, once.
     Dump(DumpArgs),
+    /// Write the spans of a model's requests, or of any program's, in all processes that take part,
+    /// to one file for Perfetto.
+    Trace(TraceArgs),
     /// Tell Prometheus of the services that run: as a server of its own, or in a file.
     Metrics(MetricsArgs),
     /// Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report.
@@ -236,6 +240,31 @@ pub(crate) struct DumpArgs {
     pub(crate) window: Option<Duration>,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TraceArgs {
+    /// A .tflite file, or a folder with a model.tflite in it.
+    #[arg(required_unless_present_any = ["builtin", "program"])]
+    pub(crate) model: Option<PathBuf>,
+    /// A network that needs no file instead.
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub(crate) builtin: Option<String>,
+    /// A program instead, which runs until it ends; the drivers that it starts are traced too.
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["model", "builtin"])]
+    pub(crate) program: Vec<OsString>,
+    /// The file; one that is there is replaced. https://ui.perfetto.dev and chrome://tracing open it.
+    #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
+    pub(crate) output: PathBuf,
+    /// Requests, after as many to warm up as `bench` has.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
 }
 
 #[derive(Args, Debug)]

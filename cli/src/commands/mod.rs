@@ -11,5 +11,6 @@ pub(crate) mod mlts;
 pub(crate) mod profile;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod trace;
 pub(crate) mod vts;
 pub(crate) mod watch;

@@ -1,6 +1,6 @@
 //! A driver in another process, as a `Device`.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use super::buffer::RemoteBuffer;
 use super::link::{Link, service_timeout};
 use super::prepared_model::RemotePreparedModel;
+use super::tracing::RemoteTracing;
 use crate::directory::{self, DirectoryError};
 use crate::server::ServiceStatistics;
 use crate::socket::{self, Socket, SocketError};
@@ -164,6 +165,15 @@ impl RemoteDevice {
     /// The driver is gone, or of another version.
     pub fn statistics(&self) -> Result<ServiceStatistics> {
         self.query(&CallRef::Statistics)
+    }
+
+    /// Has the driver write its spans, of all its clients, to a file that is open for appending,
+    /// until what this returns is dropped. For root and the driver's user.
+    ///
+    /// # Errors
+    /// The driver is gone, of another version, another user's, or writes spans already.
+    pub fn trace(&self, file: BorrowedFd<'_>) -> Result<RemoteTracing> {
+        RemoteTracing::start(self.link()?, file)
     }
 
     /// A descriptor that becomes ready (`POLLHUP`, `POLLRDHUP`) when the driver is gone. Other

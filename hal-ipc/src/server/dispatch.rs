@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, HalError, Model, PreparedModelCallback, Request, Resource, Result,
-    try_collect,
+    ExecutionResult, FlowEnd, HalError, Layer, Model, Phase, PreparedModelCallback, Request, Resource,
+    Result, TimePoint, trace_flow, trace_span, trace_to, try_collect,
 };
 use serde::Serialize;
 
@@ -15,9 +15,9 @@ use super::fenced::FencedCall;
 use super::objects::{Charges, Object};
 use super::session::Session;
 use super::statistics;
-use crate::connection::Connection;
+use crate::connection::{Connection, flow_of};
 use crate::socket::ReceivedFrame;
-use crate::wire::{self, Call, DescriptorsIn, RequestBody};
+use crate::wire::{self, Call, DescriptorsIn, RequestBody, TraceBody};
 
 /// The origin of a call, to which its answer goes.
 struct Reply<'a> {
@@ -49,6 +49,9 @@ impl Session {
             Err(error) => return reply.with::<()>(Err(error)),
         };
         let device = &self.device;
+        let _span = trace_span(Layer::Driver, Phase::Overall, call.name());
+        let caller = u32::try_from(self.peer().pid).unwrap_or(0);
+        trace_flow(FlowEnd::Received, "call", flow_of(caller, reply.id), TimePoint::now());
         match call {
             Call::Name => reply.with(Ok(&self.service)),
             Call::Capabilities => reply.with(device.capabilities()),
@@ -143,6 +146,7 @@ impl Session {
             }
             Call::Statistics => reply.with(Ok(self.statistics())),
             Call::InterfaceVersion => reply.with(Ok(device.interface_version())),
+            Call::Trace { file } => reply.with(self.trace(file, fds)),
             // As a call it is answered; as a note it was taken before it came here.
             Call::Release { object } => {
                 if let Some(held) = self.objects.remove(object) {
@@ -214,6 +218,19 @@ impl Session {
         let request = body.into_request(fds)?;
         self.objects.check_tokens(&request)?;
         Ok(request)
+    }
+
+    /// Writes the spans of this process, which are about all clients, to a client's file.
+    fn trace(&self, file: u16, fds: &mut DescriptorsIn) -> Result<TraceBody> {
+        if !self.sees_all() {
+            return Err(HalError::invalid("spans are for root and for the driver's user"));
+        }
+        let file = fds.take(file)?;
+        let charges = fds.take_charges().into_iter().map(Arc::new).collect();
+        let tracing = trace_to(file.into(), &self.service)
+            .map_err(|error| HalError::failure(format!("spans: {error}")))?;
+        let object = self.objects.insert(Object::Tracing(Arc::new(tracing)), charges)?;
+        Ok(TraceBody { object })
     }
 
     fn allocate(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nnburst_hal::{
     Buffer, BurstContext, Charge, FencedExecutionCallback, HalError, PreparedModel, Priority,
-    Request, RequestPool, Result,
+    Request, RequestPool, Result, Tracing,
 };
 
 use super::fenced::FencedObject;
@@ -21,6 +21,7 @@ pub(super) enum Object {
     Buffer(Arc<dyn Buffer>),
     Fenced(Arc<FencedObject>),
     Burst(Arc<dyn BurstContext>),
+    Tracing(#[expect(dead_code, reason = "held for its end")] Arc<Tracing>),
 }
 
 /// A description for people.
@@ -73,7 +74,7 @@ impl Held {
                 missed_deadlines: figures.missed_deadlines,
                 times: burst.times().unwrap_or_default(),
             }),
-            Object::Buffer(_) | Object::Fenced(_) => None,
+            Object::Buffer(_) | Object::Fenced(_) | Object::Tracing(_) => None,
         }
     }
 }

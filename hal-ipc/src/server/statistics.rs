@@ -201,10 +201,16 @@ impl Register {
 }
 
 impl Session {
+    /// Returns whether what other users do here is no secret to this client: it could look into the
+    /// process by itself.
+    pub(super) fn sees_all(&self) -> bool {
+        let me = self.peer().uid;
+        me == 0 || me == nix::unistd::geteuid().as_raw()
+    }
+
     /// The service as this client may see it.
     pub(super) fn statistics(&self) -> ServiceStatistics {
-        let me = self.peer().uid;
-        let is_whole = me == 0 || me == nix::unistd::geteuid().as_raw();
+        let (me, is_whole) = (self.peer().uid, self.sees_all());
         let (sessions, past) = self.register().look();
         let mut counts = if is_whole { past } else { Counts::default() };
         let (mut clients, mut room, mut left_out) = (Vec::new(), MOST_WORKS, 0u64);

@@ -29,6 +29,8 @@ macro_rules! calls {
             Statistics,
             /// -> `Version`, the newest of the interface that the driver speaks.
             InterfaceVersion,
+            /// -> [`TraceBody`]; the driver's spans go to the file until that is released.
+            Trace { file: u16 },
         }
 
         impl CallRef<'_> {
@@ -52,6 +54,7 @@ macro_rules! calls {
                     Self::PrepareModel { .. } => "PrepareModel",
                     Self::Statistics => "Statistics",
                     Self::InterfaceVersion => "InterfaceVersion",
+                    Self::Trace { .. } => "Trace",
                 }
             }
         }
@@ -64,6 +67,21 @@ macro_rules! calls {
             PrepareModel { model: ModelBody, options: PrepareOptions, cache: CacheBody, callback: u64 },
             Statistics,
             InterfaceVersion,
+            Trace { file: u16 },
+        }
+
+        impl Call {
+            /// Returns its name.
+            pub(crate) fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
+                    Self::SupportedOperations { .. } => "SupportedOperations",
+                    Self::PrepareModel { .. } => "PrepareModel",
+                    Self::Statistics => "Statistics",
+                    Self::InterfaceVersion => "InterfaceVersion",
+                    Self::Trace { .. } => "Trace",
+                }
+            }
         }
     };
 }
@@ -123,6 +141,12 @@ pub(crate) struct BurstBody {
     pub(crate) terms: BurstTerms,
 }
 
+/// The writing of the driver's spans: its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TraceBody {
+    pub(crate) object: u64,
+}
+
 /// An answer that made an object of the driver's.
 pub(crate) trait Made {
     /// The object's number.
@@ -130,6 +154,12 @@ pub(crate) trait Made {
 }
 
 impl Made for FencedBody {
+    fn object(&self) -> u64 {
+        self.object
+    }
+}
+
+impl Made for TraceBody {
     fn object(&self) -> u64 {
         self.object
     }

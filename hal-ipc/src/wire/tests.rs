@@ -3,13 +3,16 @@
 use nnburst_fmq::{Descriptor, DescriptorData, Grantor};
 use nnburst_hal::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, DataLocation, ErrorStatus,
-    ExecutionOptions, ExecutionOutcome, HalError, Memory, Model, Operand, OperandLifeTime,
-    OperandType, Operation, OperationType, OutputShape, PrepareOptions, Request, RequestArgument,
-    RequestPool, Subgraph, TimePoint, Timing,
+    ExecutionOptions, ExecutionOutcome, HalError, LatencyRecorder, Memory, Model, Operand,
+    OperandLifeTime, OperandType, Operation, OperationType, OutputShape, PrepareOptions, Priority,
+    Request, RequestArgument, RequestPool, Subgraph, TimePoint, Timing,
 };
 use proptest::prelude::*;
 
 use super::*;
+use crate::server::{
+    ClientStatistics, Counts, ResourceUse, ServiceStatistics, WorkKind, WorkStatistics,
+};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -19,9 +22,9 @@ fn hex(bytes: &[u8]) -> String {
 fn greeting_and_header_are_pinned() {
     assert_eq!(
         hex(&greeting(Verdict::TooMany)),
-        "4e4e42555253540002000000".to_owned() + "02000000"
+        "4e4e42555253540003000000".to_owned() + "02000000"
     );
-    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((2, Verdict::TooMany)));
+    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((3, Verdict::TooMany)));
     let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
     assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
     assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));
@@ -98,7 +101,7 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
     let call = |call: CallRef<'_>| encode(&call).unwrap();
     vec![
         ("name", call(CallRef::Name)),
-        ("bursts", call(CallRef::Bursts)),
+        ("statistics", call(CallRef::Statistics)),
         ("interface_version", call(CallRef::InterfaceVersion)),
         ("capabilities", call(CallRef::Capabilities)),
         ("version_string", call(CallRef::VersionString)),
@@ -166,7 +169,44 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
                 callback: 4,
             }),
         ),
+        ("trace", call(CallRef::Trace { file: 1 })),
     ]
+}
+
+fn statistics() -> ServiceStatistics {
+    let times = LatencyRecorder::default();
+    times.record(Duration::from_micros(100));
+    let times = times.snapshot();
+    let refused = vec![(ErrorStatus::InvalidArgument, 2)];
+    let counts = Counts { failures: 2, missed_deadlines: 1, times: times.clone(), refused };
+    let resource = "bytes of memory".to_owned();
+    let uses = vec![ResourceUse { resource, used: 300, limit: Some(400), refused: 1 }];
+    let (model, age) = ("Add, 2 to 2".to_owned(), Duration::from_secs(1));
+    let (kind, priority) = (WorkKind::Burst, Some(Priority::Medium));
+    let (object, queue_depth, failures, missed_deadlines) = (1, 2, 3, 4);
+    let work = WorkStatistics {
+        kind,
+        object,
+        model,
+        priority,
+        queue_depth,
+        age,
+        failures,
+        missed_deadlines,
+        times,
+    };
+    let client = ClientStatistics {
+        connection: 1,
+        pid: 2,
+        uid: 3,
+        name: "camera".to_owned(),
+        age,
+        uses: uses.clone(),
+        counts: counts.clone(),
+        works: vec![work],
+    };
+    let (pid, is_whole, clients, left_out) = (1000, true, vec![client], 0);
+    ServiceStatistics { pid, age, is_whole, uses, counts, clients, left_out }
 }
 
 fn answers_and_events() -> Vec<(&'static str, Vec<u8>)> {
@@ -181,6 +221,8 @@ fn answers_and_events() -> Vec<(&'static str, Vec<u8>)> {
         ("answer:refusal", encode(&refusal).unwrap()),
         ("answer:fence", encode(&FencedBody { object: 1, fence: Some(0) }).unwrap()),
         ("answer:burst", encode(&BurstBody { object: 1, terms: BurstTerms::default() }).unwrap()),
+        ("answer:trace", encode(&TraceBody { object: 1 }).unwrap()),
+        ("answer:statistics", encode(&statistics()).unwrap()),
         ("answer:figures", encode(&BurstFigures::default()).unwrap()),
         (
             "event:prepared",

@@ -6,14 +6,20 @@
 //!   driver, NNBURST_TRACE=t.json ──┴──► [ {"name":"[NN_LR_PE]..","ph":"X","ts":..,"dur":..}, ..
 //! ```
 //!
-//! Off, a span costs one load. On, it costs a write, so figures are to be taken with it off. The
-//! file is an array that is never closed, which its format allows.
+//! A request has an arrow ([`trace_flow`]) from its client's span to that of the driver.
+//!
+//! Off, a span costs one load of a flag that nobody writes, and a branch: no clock, no lock, no
+//! call. On, it costs a write, so figures are to be taken with it off. The file is an array that is
+//! never closed, which its format allows.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::memory::check_file_size;
 use crate::settings::setting;
@@ -104,10 +110,10 @@ impl Phase {
     }
 }
 
-/// Writes spans to a file.
-#[derive(Debug)]
+/// Writes spans to a file; clones write to the same.
+#[derive(Clone, Debug)]
 pub struct Tracer {
-    file: File,
+    file: Arc<File>,
 }
 
 impl Tracer {
@@ -118,7 +124,24 @@ impl Tracer {
     /// The file can't be opened or written, or another user could have put it there
     /// ([`append_trusted`]).
     pub fn open(path: &Path, process: &str) -> io::Result<Self> {
-        let tracer = Self { file: append_trusted(path, Owners::own())? };
+        Self::begin(append_trusted(path, Owners::own())?, process)
+    }
+
+    /// As [`Tracer::open`], to a file that somebody has opened.
+    ///
+    /// # Errors
+    /// It is no ordinary file, or not opened for appending: lines of several processes would mix.
+    pub fn on(file: File, process: &str) -> io::Result<Self> {
+        let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+        if !file.metadata()?.is_file() || !flags.contains(OFlag::O_APPEND) {
+            let why = "spans go to an ordinary file that is open for appending";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Self::begin(file, process)
+    }
+
+    fn begin(file: File, process: &str) -> io::Result<Self> {
+        let tracer = Self { file: Arc::new(file) };
         // Whoever comes first starts the array; the lock keeps the second from writing before it.
         tracer.file.lock()?;
         if tracer.file.metadata()?.len() == 0 {
@@ -134,8 +157,27 @@ impl Tracer {
     }
 
     /// Begins a span that ends when it is dropped.
-    pub fn span<'a>(&'a self, layer: Layer, phase: Phase, detail: &'a str) -> Span<'a> {
-        Span(Some(Running { tracer: self, layer, phase, detail, start: TimePoint::now() }))
+    pub fn span<'a>(&self, layer: Layer, phase: Phase, detail: &'a str) -> Span<'a> {
+        let (tracer, start) = (self.clone(), TimePoint::now());
+        Span(Some(Running { tracer, layer, phase, detail, start }))
+    }
+
+    /// One end of an arrow.
+    fn flow(&self, end: FlowEnd, category: &str, id: u64, at: TimePoint) {
+        let (phase, binding) = match end {
+            FlowEnd::Sent => ("s", ""),
+            // To the span that it lies in, not to the next.
+            FlowEnd::Received => ("f", ",\"bp\":\"e\""),
+        };
+        let line = format!(
+            "{{\"name\":\"request\",\"cat\":\"{category}\",\"ph\":\"{phase}\"{binding},\
+             \"id\":\"{id:x}\",\"ts\":{},\"pid\":{},\"tid\":{}}},\n",
+            Microseconds(at.nanoseconds),
+            std::process::id(),
+            nix::unistd::gettid(),
+        );
+        // A full disk costs the arrow, not the work it is about.
+        let _ = self.append(&line);
     }
 
     /// Appends a line in one write, so that lines of several processes don't mix; nothing where the
@@ -143,7 +185,7 @@ impl Tracer {
     fn append(&self, line: &str) -> io::Result<()> {
         let added = u64::try_from(line.len()).unwrap_or(u64::MAX);
         check_file_size(self.file.metadata()?.len().saturating_add(added))?;
-        (&self.file).write_all(line.as_bytes())
+        (&*self.file).write_all(line.as_bytes())
     }
 }
 
@@ -154,7 +196,7 @@ pub struct Span<'a>(Option<Running<'a>>);
 
 #[derive(Debug)]
 struct Running<'a> {
-    tracer: &'a Tracer,
+    tracer: Tracer,
     layer: Layer,
     phase: Phase,
     detail: &'a str,
@@ -165,16 +207,16 @@ impl Drop for Span<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
-            running.end();
+            running.end(TimePoint::now());
         }
     }
 }
 
 impl Running<'_> {
     #[cold]
-    fn end(self) {
+    fn end(self, at: TimePoint) {
         let Self { tracer, layer, phase, detail, start } = self;
-        let length = TimePoint::now().nanoseconds.saturating_sub(start.nanoseconds);
+        let length = at.nanoseconds.saturating_sub(start.nanoseconds);
         let mut line = format!("{{\"name\":\"[NN_{}_{}]", layer.code(), phase.code());
         escape(detail, &mut line);
         let _ = writeln!(
@@ -190,17 +232,39 @@ impl Running<'_> {
     }
 }
 
-static TRACER: OnceLock<Tracer> = OnceLock::new();
+/// True while spans are written: all that is looked at while they aren't.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static TRACER: RwLock<Option<Tracer>> = RwLock::new(None);
+
+#[inline]
+fn is_on() -> bool {
+    // Relaxed: the lock hands the tracer over.
+    IS_ON.load(Ordering::Relaxed)
+}
+
+#[cold]
+fn current() -> Option<Tracer> {
+    TRACER.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn set(tracer: &Tracer) -> io::Result<()> {
+    let mut current = TRACER.write().unwrap_or_else(PoisonError::into_inner);
+    if current.is_some() {
+        let why = "spans are written to a file already";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    *current = Some(tracer.clone());
+    // Relaxed: as in `is_on`.
+    IS_ON.store(true, Ordering::Relaxed);
+    Ok(())
+}
 
 /// Writes this process's spans to a file from now on.
 ///
 /// # Errors
 /// The file can't be opened, or spans go to one already.
 pub fn start_tracing(path: &Path, process: &str) -> io::Result<()> {
-    let tracer = Tracer::open(path, process)?;
-    TRACER.set(tracer).map_err(|_| {
-        io::Error::new(io::ErrorKind::AlreadyExists, "spans are written to a file already")
-    })
+    set(&Tracer::open(path, process)?)
 }
 
 /// As [`start_tracing`], to the file that the setting `trace` names; nothing where it names none.
@@ -214,12 +278,65 @@ pub fn start_tracing_from_env(process: &str) -> io::Result<()> {
     }
 }
 
+/// Writes this process's spans to an open file until what it returns is dropped.
+///
+/// # Errors
+/// As for [`Tracer::on`], or spans go to a file already.
+pub fn trace_to(file: File, process: &str) -> io::Result<Tracing> {
+    let tracer = Tracer::on(file, process)?;
+    set(&tracer)?;
+    Ok(Tracing(()))
+}
+
+/// Spans of this process are written; they end when it is dropped.
+#[derive(Debug)]
+#[must_use = "spans end when it is dropped"]
+pub struct Tracing(());
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        // Relaxed: as in `is_on`. A span that has begun is written all the same.
+        IS_ON.store(false, Ordering::Relaxed);
+        *TRACER.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// Begins a span of this process; one load where no spans are written.
 #[inline]
 pub fn trace_span(layer: Layer, phase: Phase, detail: &str) -> Span<'_> {
-    match TRACER.get() {
-        Some(tracer) => tracer.span(layer, phase, detail),
-        None => Span(None),
+    if !is_on() {
+        return Span(None);
+    }
+    current().map_or(Span(None), |tracer| tracer.span(layer, phase, detail))
+}
+
+/// Writes a span that is over; one load where no spans are written.
+#[inline]
+pub fn trace_past(layer: Layer, phase: Phase, detail: &str, start: TimePoint, end: TimePoint) {
+    if is_on()
+        && let Some(tracer) = current()
+    {
+        Running { tracer, layer, phase, detail, start }.end(end);
+    }
+}
+
+/// An end of an arrow between two spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEnd {
+    /// It leaves the span at that time.
+    Sent,
+    /// It arrives in the span at that time.
+    Received,
+}
+
+/// Writes one end of a request's arrow: both ends have the same category and number, in whatever
+/// process. One load where no spans are written.
+#[inline]
+pub fn trace_flow(end: FlowEnd, category: &str, id: u64, at: TimePoint) {
+    if is_on()
+        && let Some(tracer) = current()
+    {
+        tracer.flow(end, category, id, at);
     }
 }
 
@@ -255,19 +372,23 @@ mod tests {
         let first = Tracer::open(&path, "client").unwrap();
         let second = Tracer::open(&path, "driver \"x\"").unwrap();
         drop(first.span(Layer::Runtime, Phase::Execution, "outer\n"));
+        first.flow(FlowEnd::Sent, "call", 7, TimePoint::now());
+        second.flow(FlowEnd::Received, "call", 7, TimePoint::now());
         drop(second.span(Layer::Driver, Phase::Computation, "inner"));
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         // The closing bracket that the format lets us leave out.
         let closed = format!("{}]", text.trim_end().trim_end_matches(','));
         let events: serde_json::Value = serde_json::from_str(&closed).unwrap();
-        let names: Vec<_> = (0..4).map(|at| events[at]["name"].as_str().unwrap()).collect();
+        let named = [0, 1, 2, 5].map(|at| events[at]["name"].as_str().unwrap());
         assert_eq!(
-            names,
+            named,
             ["process_name", "process_name", "[NN_LR_PE]outer\n", "[NN_LD_PCO]inner"]
         );
+        let ends = [3, 4].map(|at| [&events[at]["ph"], &events[at]["id"]]);
+        assert_eq!(ends, [["s", "7"], ["f", "7"]]);
         assert_eq!(events[1]["args"]["name"], "driver \"x\"");
-        let (start, next) = (events[2]["ts"].as_f64().unwrap(), events[3]["ts"].as_f64().unwrap());
+        let (start, next) = (events[2]["ts"].as_f64().unwrap(), events[5]["ts"].as_f64().unwrap());
         assert!(start > 0.0 && next >= start && events[2]["dur"].as_f64().unwrap() >= 0.0);
         assert_eq!(events[2]["pid"], std::process::id());
     }
@@ -302,7 +423,23 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_a_span_is_nothing() {
-        assert!(trace_span(Layer::Other, Phase::Overall, "x").0.is_none());
+    fn spans_are_something_only_while_they_are_written() {
+        let span = || trace_span(Layer::Other, Phase::Overall, "x");
+        assert!(span().0.is_none());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spans");
+        let open = || File::options().append(true).create(true).open(&path).unwrap();
+        for lines in [4, 6] {
+            let tracing = trace_to(open(), "test").unwrap();
+            let second = trace_to(open(), "test").map(drop).unwrap_err();
+            assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
+            drop(span());
+            drop(tracing);
+            assert!(span().0.is_none());
+            // That of the one refused is its name alone.
+            assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), lines);
+        }
+        let not_appending = File::create(dir.path().join("other")).unwrap();
+        assert!(Tracer::on(not_appending, "test").is_err());
     }
 }

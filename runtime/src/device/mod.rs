@@ -4,6 +4,7 @@ mod list;
 mod reference;
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use nnburst_hal::{
     Capabilities, Device as HalDevice, DeviceStatus, DeviceType, ErrorStatus, Extension, HalError,
     Model, Version, vlog,
 };
-use nnburst_hal_ipc::{ConnectError, RemoteDevice, Spawned, service_dir};
+use nnburst_hal_ipc::{ConnectError, RemoteDevice, RemoteTracing, Spawned, service_dir};
 
 pub use list::devices;
 pub use reference::REFERENCE;
@@ -270,6 +271,23 @@ impl Device {
             Home::Child(child) => Some(child.id()),
             _ => None,
         }
+    }
+
+    /// Has a driver in another process write its spans to a file that is open for appending, until
+    /// what this returns is dropped. Of one in this process they are this process's:
+    /// [`trace_to`](nnburst_hal::trace_to) is for those.
+    ///
+    /// # Errors
+    /// The driver is gone, another user's, or writes spans already.
+    pub fn trace(&self, file: BorrowedFd<'_>) -> Result<Option<RemoteTracing>> {
+        let device = match &self.0.home {
+            Home::Here(_) => return Ok(None),
+            #[cfg(test)]
+            Home::Elsewhere(_) => return Ok(None),
+            Home::Service(device) | Home::Socket(device) => device,
+            Home::Child(child) => child.device(),
+        };
+        device.trace(file).map(Some).map_err(|error| self.died_of(error))
     }
 
     /// The exit status of a driver that was started for this device alone, as

@@ -5,7 +5,7 @@ use std::time::Instant;
 #[cfg(not(loom))]
 use nnburst_fmq::Readiness;
 use nnburst_fmq::{PeerWatch, QueueError};
-use nnburst_hal::{TimePoint, bound};
+use nnburst_hal::{FlowEnd, TimePoint, bound, trace_flow};
 
 use super::{BurstController, InFlight};
 use crate::client::frame::Inner;
@@ -196,6 +196,10 @@ impl BurstController {
             inner.taken = self.stats.record(inner.sent, &inner.answer);
             self.last_taken = inner.taken;
             let times = inner.answer.driver_times;
+            if let Some(times) = times {
+                let sent = TimePoint { nanoseconds: inner.sent };
+                trace_flow(FlowEnd::Sent, "burst", times.began, sent);
+            }
             let processor = times.map_or(Processor::UNKNOWN, |times| times.processor);
             self.results.set_peer_processor(processor);
         }
