@@ -40,6 +40,9 @@ _nnburst() {
             nnburst,help)
                 cmd="nnburst__subcmd__help"
                 ;;
+            nnburst,metrics)
+                cmd="nnburst__subcmd__metrics"
+                ;;
             nnburst,mlts)
                 cmd="nnburst__subcmd__mlts"
                 ;;
@@ -51,6 +54,9 @@ _nnburst() {
                 ;;
             nnburst,top)
                 cmd="nnburst__subcmd__top"
+                ;;
+            nnburst,trace)
+                cmd="nnburst__subcmd__trace"
                 ;;
             nnburst,vts)
                 cmd="nnburst__subcmd__vts"
@@ -79,6 +85,9 @@ _nnburst() {
             nnburst__subcmd__help,help)
                 cmd="nnburst__subcmd__help__subcmd__help"
                 ;;
+            nnburst__subcmd__help,metrics)
+                cmd="nnburst__subcmd__help__subcmd__metrics"
+                ;;
             nnburst__subcmd__help,mlts)
                 cmd="nnburst__subcmd__help__subcmd__mlts"
                 ;;
@@ -90,6 +99,9 @@ _nnburst() {
                 ;;
             nnburst__subcmd__help,top)
                 cmd="nnburst__subcmd__help__subcmd__top"
+                ;;
+            nnburst__subcmd__help,trace)
+                cmd="nnburst__subcmd__help__subcmd__trace"
                 ;;
             nnburst__subcmd__help,vts)
                 cmd="nnburst__subcmd__help__subcmd__vts"
@@ -161,7 +173,7 @@ _nnburst() {
 
     case "${cmd}" in
         nnburst)
-            opts="-h -V --help --version demo run bench devices check doctor dot serve vts top dump mlts help"
+            opts="-h -V --help --version demo run bench devices check doctor dot serve vts top dump trace metrics mlts help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -175,7 +187,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__bench)
-            opts="-h --builtin --runs --profile --ceiling --cache --json --shape --hybrid --period --device --mode --threads --hint --wait --deadline --cpus --realtime --help"
+            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -186,6 +198,22 @@ _nnburst() {
                     return 0
                     ;;
                 --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --warmup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hgrm)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -219,6 +247,14 @@ _nnburst() {
                     ;;
                 --wait)
                     COMPREPLY=($(compgen -W "spin adaptive block" -- "${cur}"))
+                    return 0
+                    ;;
+                --priority)
+                    COMPREPLY=($(compgen -W "low medium high" -- "${cur}"))
+                    return 0
+                    ;;
+                --preference)
+                    COMPREPLY=($(compgen -W "low-power fast-single-answer sustained-speed" -- "${cur}"))
                     return 0
                     ;;
                 --deadline)
@@ -339,12 +375,16 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__dump)
-            opts="-h --json --help"
+            opts="-h --window --json --csv --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -353,7 +393,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__help)
-            opts="demo run bench devices check doctor dot serve vts top dump mlts help"
+            opts="demo run bench devices check doctor dot serve vts top dump trace metrics mlts help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -465,6 +505,20 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nnburst__subcmd__help__subcmd__metrics)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -618,6 +672,20 @@ _nnburst() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nnburst__subcmd__help__subcmd__trace)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nnburst__subcmd__help__subcmd__vts)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -625,6 +693,36 @@ _nnburst() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nnburst__subcmd__metrics)
+            opts="-h --listen --file --interval --rounds --without-clients --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -975,7 +1073,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__run)
-            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --shape --hybrid --period --device --mode --threads --hint --wait --deadline --cpus --realtime --help"
+            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1045,6 +1143,14 @@ _nnburst() {
                     COMPREPLY=($(compgen -W "spin adaptive block" -- "${cur}"))
                     return 0
                     ;;
+                --priority)
+                    COMPREPLY=($(compgen -W "low medium high" -- "${cur}"))
+                    return 0
+                    ;;
+                --preference)
+                    COMPREPLY=($(compgen -W "low-power fast-single-answer sustained-speed" -- "${cur}"))
+                    return 0
+                    ;;
                 --deadline)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1103,7 +1209,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__top)
-            opts="-h --interval --rounds --help"
+            opts="-h --interval --rounds --json --csv --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1124,8 +1230,86 @@ _nnburst() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nnburst__subcmd__trace)
+            opts="-o -h --builtin --output --runs --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --builtin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hybrid)
+                    COMPREPLY=($(compgen -W "tflite widened" -- "${cur}"))
+                    return 0
+                    ;;
+                --period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mode)
+                    COMPREPLY=($(compgen -W "inproc sync async fenced burst" -- "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hint)
+                    COMPREPLY=($(compgen -W "bf16" -- "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -W "spin adaptive block" -- "${cur}"))
+                    return 0
+                    ;;
+                --priority)
+                    COMPREPLY=($(compgen -W "low medium high" -- "${cur}"))
+                    return 0
+                    ;;
+                --preference)
+                    COMPREPLY=($(compgen -W "low-power fast-single-answer sustained-speed" -- "${cur}"))
+                    return 0
+                    ;;
+                --deadline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nnburst__subcmd__vts)
-            opts="-h --filter --dynamic-shapes --insufficient-size --signed-twins --all-tensors-as-inputs --all-inputs-as-internal --device-memory --cache --api --json --device --mode --threads --hint --wait --deadline --cpus --realtime --help"
+            opts="-h --filter --dynamic-shapes --insufficient-size --signed-twins --all-tensors-as-inputs --all-inputs-as-internal --device-memory --cache --api --json --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1157,6 +1341,14 @@ _nnburst() {
                     ;;
                 --wait)
                     COMPREPLY=($(compgen -W "spin adaptive block" -- "${cur}"))
+                    return 0
+                    ;;
+                --priority)
+                    COMPREPLY=($(compgen -W "low medium high" -- "${cur}"))
+                    return 0
+                    ;;
+                --preference)
+                    COMPREPLY=($(compgen -W "low-power fast-single-answer sustained-speed" -- "${cur}"))
                     return 0
                     ;;
                 --deadline)

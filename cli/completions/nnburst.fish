@@ -35,16 +35,18 @@ complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "doctor" -d 'Say whe
 complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "dot" -d 'Print a model as a graph for Graphviz'
 complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "serve" -d 'Serve a sample driver until stopped'
 complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "vts" -d 'Run a folder of conformance cases'
-complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "top" -d 'Watch the bursts of the services that run: a table that renews itself'
-complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "dump" -d 'Print the bursts of the services that run, once'
+complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "top" -d 'Watch the services that run, their clients, models and bursts: a table that renews itself'
+complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "dump" -d 'Print the clients, models and bursts of the services that run, once'
+complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "trace" -d 'Write the spans of a model\'s requests, or of any program\'s, in all processes that take part, to one file for Perfetto'
+complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "metrics" -d 'Tell Prometheus of the services that run: as a server of its own, or in a file'
 complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "mlts" -d 'Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report'
 complete -c nnburst -n "__fish_nnburst_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -l quick -d 'A tenth of the frames, for a quick look'
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -l json -d 'One JSON object per row instead of the table'
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l builtin -d 'A network that needs no file instead' -r
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l image -d 'A JPEG or PNG to classify' -r -F
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l input -d 'Raw little-endian bytes of an input, in the type that the model\'s file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device or a FIFO as many are read as the input takes' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l image -d 'A JPEG or PNG to classify, `-` for standard input; or a folder, whose photos are classified one after the other, by name' -r -F
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l input -d 'Raw little-endian bytes of an input, in the type that the model\'s file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or standard input (`0=-`) as many are read as the input takes' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l labels -d 'Names of the classes, one a line, as many as the first output has elements [default: those that the model\'s file packs]' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l top -d 'The number of classes to show' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l output -d 'Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the model\'s file' -r -F
@@ -62,16 +64,26 @@ fenced\t'A call that returns a sync fence'
 burst\t'A packet through a queue in shared memory'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l threads -d 'Threads that compute one execution' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l hint -d 'A precision hint: the model is computed faster and less exactly. It is taken for one that allows relaxed precision; a service that runs already follows its own hint' -r -f -a "bf16\t'Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers)'"
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l wait -d 'The strategy by which both ends of a burst wait for each other' -r -f -a "spin\t'Poll; the shortest latency, a core each'
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l wait -d 'The strategy by which both ends of a burst wait for each other [default: adaptive, block with --preference low-power]' -r -f -a "spin\t'Poll; the shortest latency, a core each'
 adaptive\t'Poll as long as recent waits were short, then sleep'
 block\t'Sleep at once'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l priority -d 'The model\'s priority among all that the device computes for this user' -r -f -a "low\t'After all others'
+medium\t'As usual'
+high\t'Before all others'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l preference -d 'The model\'s user\'s execution preference' -r -f -a "low-power\t'Little energy'
+fast-single-answer\t'One answer as soon as possible'
+sustained-speed\t'A lasting rate, such as a camera\'s frames'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l deadline -d 'Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l cpus -d 'Processors to run on: one for this process and one for the driver\'s burst thread' -r
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l json -d 'Print one JSON object'
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l json -d 'Print one JSON object; one per photo of a folder'
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l realtime -d 'Ask for real-time scheduling and locked memory; what is refused is said'
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l builtin -d 'Measure networks that need no file' -r
-complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l runs -d 'Calls to measure, after a tenth as many (1000 at most) to warm up' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l runs -d 'Calls to measure, of each stream' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l duration -d 'Measure for so long instead, such as 10s or 5m' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l warmup -d 'Calls before that, or a time, which count for nothing [default: a tenth of what is measured, 3 to 1000 calls]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l streams -d 'Callers at the same time, each with a model and a burst of its own on the same device; with --period each at its own moment of it' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hgrm -d 'Write the distribution of the latencies of the only model, in microseconds, as tools for HdrHistogram draw it; with --period from when each call was due' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
@@ -84,15 +96,22 @@ fenced\t'A call that returns a sync fence'
 burst\t'A packet through a queue in shared memory'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l threads -d 'Threads that compute one execution' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hint -d 'A precision hint: the model is computed faster and less exactly. It is taken for one that allows relaxed precision; a service that runs already follows its own hint' -r -f -a "bf16\t'Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers)'"
-complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l wait -d 'The strategy by which both ends of a burst wait for each other' -r -f -a "spin\t'Poll; the shortest latency, a core each'
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l wait -d 'The strategy by which both ends of a burst wait for each other [default: adaptive, block with --preference low-power]' -r -f -a "spin\t'Poll; the shortest latency, a core each'
 adaptive\t'Poll as long as recent waits were short, then sleep'
 block\t'Sleep at once'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l priority -d 'The model\'s priority among all that the device computes for this user' -r -f -a "low\t'After all others'
+medium\t'As usual'
+high\t'Before all others'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l preference -d 'The model\'s user\'s execution preference' -r -f -a "low-power\t'Little energy'
+fast-single-answer\t'One answer as soon as possible'
+sustained-speed\t'A lasting rate, such as a camera\'s frames'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l deadline -d 'Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l cpus -d 'Processors to run on: one for this process and one for the driver\'s burst thread' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l profile -d 'Say where the time goes instead: a row per step of the plan, computed in this process, with its share of what this machine could do'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l ceiling -d 'Measure this machine instead: the arithmetic and the memory of one core'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l cache -d 'Prepare each model into a cache, and measure what is loaded from there; `compile_ms` is then the loading'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l json -d 'Print one JSON object per model'
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l csv -d 'Print comma-separated values, a row per model'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l realtime -d 'Ask for real-time scheduling and locked memory; what is refused is said'
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand devices" -l json -d 'Print one JSON object per device'
@@ -135,9 +154,15 @@ fenced\t'A call that returns a sync fence'
 burst\t'A packet through a queue in shared memory'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l threads -d 'Threads that compute one execution' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l hint -d 'A precision hint: the model is computed faster and less exactly. It is taken for one that allows relaxed precision; a service that runs already follows its own hint' -r -f -a "bf16\t'Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers)'"
-complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l wait -d 'The strategy by which both ends of a burst wait for each other' -r -f -a "spin\t'Poll; the shortest latency, a core each'
+complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l wait -d 'The strategy by which both ends of a burst wait for each other [default: adaptive, block with --preference low-power]' -r -f -a "spin\t'Poll; the shortest latency, a core each'
 adaptive\t'Poll as long as recent waits were short, then sleep'
 block\t'Sleep at once'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l priority -d 'The model\'s priority among all that the device computes for this user' -r -f -a "low\t'After all others'
+medium\t'As usual'
+high\t'Before all others'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l preference -d 'The model\'s user\'s execution preference' -r -f -a "low-power\t'Little energy'
+fast-single-answer\t'One answer as soon as possible'
+sustained-speed\t'A lasting rate, such as a camera\'s frames'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l deadline -d 'Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l cpus -d 'Processors to run on: one for this process and one for the driver\'s burst thread' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l dynamic-shapes -d 'Leave the shapes of the outputs open, and expect the driver to report them'
@@ -152,9 +177,47 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l realtime -d 'Ask
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand top" -l interval -d 'Milliseconds from look to look' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand top" -l rounds -d 'Ends after so many looks [default: when stopped]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand top" -l json -d 'Print one JSON object per service, with its clients, models and bursts in it'
+complete -c nnburst -n "__fish_nnburst_using_subcommand top" -l csv -d 'Print comma-separated values: a row per service, client, model and burst'
 complete -c nnburst -n "__fish_nnburst_using_subcommand top" -s h -l help -d 'Print help'
-complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -l json -d 'Print one JSON object per burst'
+complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -l window -d 'Look for so many milliseconds, and tell rates and percentiles of these [default: since each model and burst is there]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -l json -d 'Print one JSON object per service, with its clients, models and bursts in it'
+complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -l csv -d 'Print comma-separated values: a row per service, client, model and burst'
 complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -s h -l help -d 'Print help'
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l builtin -d 'A network that needs no file instead' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -s o -l output -d 'The file; one that is there is replaced. ui.perfetto.dev and chrome://tracing open it' -r -F
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l runs -d 'Requests, after as many to warm up as `bench` has' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
+widened\t'Weights are widened to floats'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l period -d 'Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l device -d '`embedded` (the driver in this process), `spawn:NAME` (a driver in a process of its own), `nnapi-reference`, or the name of a service [default: spawn:nnburst-cpu, embedded with --mode inproc; `run` prefers a service that takes all of the model]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l mode -d 'The kind of call that executes' -r -f -a "inproc\t'The plan in this process, without any queue or socket'
+sync\t'One call over the control connection'
+async\t'A call that returns at once and a callback'
+fenced\t'A call that returns a sync fence'
+burst\t'A packet through a queue in shared memory'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l threads -d 'Threads that compute one execution' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l hint -d 'A precision hint: the model is computed faster and less exactly. It is taken for one that allows relaxed precision; a service that runs already follows its own hint' -r -f -a "bf16\t'Factors of float convolutions and products are rounded to 8 bits of precision (16-bit numbers)'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l wait -d 'The strategy by which both ends of a burst wait for each other [default: adaptive, block with --preference low-power]' -r -f -a "spin\t'Poll; the shortest latency, a core each'
+adaptive\t'Poll as long as recent waits were short, then sleep'
+block\t'Sleep at once'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l priority -d 'The model\'s priority among all that the device computes for this user' -r -f -a "low\t'After all others'
+medium\t'As usual'
+high\t'Before all others'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l preference -d 'The model\'s user\'s execution preference' -r -f -a "low-power\t'Little energy'
+fast-single-answer\t'One answer as soon as possible'
+sustained-speed\t'A lasting rate, such as a camera\'s frames'"
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l deadline -d 'Milliseconds that each execution may take. Those that take longer are counted, and the exit code is 4' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l cpus -d 'Processors to run on: one for this process and one for the driver\'s burst thread' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l realtime -d 'Ask for real-time scheduling and locked memory; what is refused is said'
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -l listen -d 'Answer `GET /metrics` here, such as 127.0.0.1:9464, until stopped; with neither this nor --file the metrics are printed once' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -l file -d 'Write this file again and again, whole each time: for the textfile collector of node_exporter, which reads files named *.prom' -r -F
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -l interval -d 'Milliseconds from file to file' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -l rounds -d 'Ends after so many files [default: when stopped]' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -l without-clients -d 'Leave clients, models and bursts out: where they come and go by the hundred, each is a series more in Prometheus'
+complete -c nnburst -n "__fish_nnburst_using_subcommand metrics" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and not __fish_seen_subcommand_from run list compare report replay worker help" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and not __fish_seen_subcommand_from run list compare report replay worker help" -f -a "run" -d 'Run the suite'
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and not __fish_seen_subcommand_from run list compare report replay worker help" -f -a "list" -d 'List models, data and crash tests, with ids and estimated seconds'
@@ -228,19 +291,21 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and __fish_seen_su
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and __fish_seen_subcommand_from help" -f -a "replay" -d 'Run a kept failing case alone'
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and __fish_seen_subcommand_from help" -f -a "worker" -d 'The process that a test runs in; started by the suite'
 complete -c nnburst -n "__fish_nnburst_using_subcommand mlts; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "demo" -d 'Show what a burst is worth: a driver in a process of its own, a built-in network, a table of latencies'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "run" -d 'Run a model on raw tensors, or classify a photo'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "bench" -d 'Measure the latency of models'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "devices" -d 'List the devices and what they say of themselves'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "check" -d 'Say for each operation of a model whether a device takes it, and why not'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "doctor" -d 'Say whether this machine lets bursts be quick, what to do where not, and what is set'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "dot" -d 'Print a model as a graph for Graphviz'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "serve" -d 'Serve a sample driver until stopped'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "vts" -d 'Run a folder of conformance cases'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "top" -d 'Watch the bursts of the services that run: a table that renews itself'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "dump" -d 'Print the bursts of the services that run, once'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "mlts" -d 'Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report'
-complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump mlts help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "demo" -d 'Show what a burst is worth: a driver in a process of its own, a built-in network, a table of latencies'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "run" -d 'Run a model on raw tensors, or classify a photo'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "bench" -d 'Measure the latency of models'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "devices" -d 'List the devices and what they say of themselves'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "check" -d 'Say for each operation of a model whether a device takes it, and why not'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "doctor" -d 'Say whether this machine lets bursts be quick, what to do where not, and what is set'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "dot" -d 'Print a model as a graph for Graphviz'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "serve" -d 'Serve a sample driver until stopped'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "vts" -d 'Run a folder of conformance cases'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "top" -d 'Watch the services that run, their clients, models and bursts: a table that renews itself'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "dump" -d 'Print the clients, models and bursts of the services that run, once'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "trace" -d 'Write the spans of a model\'s requests, or of any program\'s, in all processes that take part, to one file for Perfetto'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "metrics" -d 'Tell Prometheus of the services that run: as a server of its own, or in a file'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "mlts" -d 'Run the acceptance suite on a driver: accuracy, latency, support, crash tests, report'
+complete -c nnburst -n "__fish_nnburst_using_subcommand help; and not __fish_seen_subcommand_from demo run bench devices check doctor dot serve vts top dump trace metrics mlts help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nnburst -n "__fish_nnburst_using_subcommand help; and __fish_seen_subcommand_from mlts" -f -a "run" -d 'Run the suite'
 complete -c nnburst -n "__fish_nnburst_using_subcommand help; and __fish_seen_subcommand_from mlts" -f -a "list" -d 'List models, data and crash tests, with ids and estimated seconds'
 complete -c nnburst -n "__fish_nnburst_using_subcommand help; and __fish_seen_subcommand_from mlts" -f -a "compare" -d 'Compare two runs; exits with 1 where the newer one is worse'

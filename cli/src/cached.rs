@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{CACHE_TOKEN_BYTES, Model};
+use nnburst::hal::{CACHE_TOKEN_BYTES, Model, PrepareOptions};
 use nnburst::{
     Caching, Compilation, CompileOptions, Device, RuntimeError, compile_for, load_cached,
 };
@@ -18,6 +18,7 @@ pub(crate) fn compile(
     name: &str,
     model: &Model,
     device: &Device,
+    prepare: PrepareOptions,
 ) -> Result<Option<(Compilation, Duration)>, RuntimeError> {
     let memory = Path::new(IN_MEMORY);
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -27,7 +28,8 @@ pub(crate) fn compile(
         why: error.to_string(),
     })?;
     let caching = Some(Caching { dir: dir.path().to_owned(), token: token(name) });
-    let options = CompileOptions { caching, ..CompileOptions::default() };
+    let PrepareOptions { preference, priority, .. } = prepare;
+    let options = CompileOptions { preference, priority, caching, ..CompileOptions::default() };
     drop(compile_for(model, std::slice::from_ref(device), &options)?);
     let start = Instant::now();
     let loaded = load_cached(model, device, &options)?;

@@ -1,4 +1,4 @@
-//! What the system says of a process.
+//! Figures that the system has of a process.
 
 /// A figure of `/proc/PROCESS/status` that is given in kilobytes, such as `VmHWM:`.
 pub(crate) fn memory_bytes(process: &str, field: &str) -> Option<u64> {

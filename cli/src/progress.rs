@@ -21,6 +21,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// Of what nobody looks at.
+    pub(crate) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
     /// For work whose length isn't known.
     pub(crate) fn counting(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {

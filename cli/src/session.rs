@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nnburst::hal::{ExecutionOutcome, Model, PrepareOptions, Request, Timing};
+use nnburst::hal::{ExecutionOutcome, Model, Request, Timing};
 use nnburst::{
     Argument, Burst, BurstOptions, Compilation, Device, DriverOptions, Frame, REFERENCE,
     RuntimeError, Wait,
@@ -175,7 +175,7 @@ fn open_burst(compilation: &Compilation, engine: &Engine) -> Result<Burst, Runti
         [ours, theirs, ..] => (vec![ours], vec![theirs]),
     };
     let options = BurstOptions {
-        wait: match engine.wait {
+        wait: match engine.wait() {
             WaitArg::Spin => Wait::Spin,
             WaitArg::Adaptive => Wait::Adaptive,
             WaitArg::Block => Wait::Block,
@@ -230,7 +230,7 @@ impl ModelSession {
         engine: &Engine,
     ) -> Result<Self, Failure> {
         let start = Instant::now();
-        let compilation = device.compile(&source.model, PrepareOptions::default())?;
+        let compilation = device.compile(&source.model, engine.prepare())?;
         let compile = start.elapsed();
         Self::of(compilation, compile, source, engine)
     }
@@ -241,7 +241,7 @@ impl ModelSession {
         source: &ModelSource,
         engine: &Engine,
     ) -> Result<Self, Failure> {
-        let loaded = crate::cached::compile(&source.name, &source.model, device)?;
+        let loaded = crate::cached::compile(&source.name, &source.model, device, engine.prepare())?;
         let loaded = loaded.ok_or_else(|| Failure::check("the device caches nothing"))?;
         let (compilation, compile) = loaded;
         Self::of(compilation, compile, source, engine)

@@ -1,5 +1,6 @@
 //! Latencies: collected in nanoseconds, told in microseconds.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -46,6 +47,60 @@ impl Latencies {
         self.min = self.min.min(nanoseconds);
         self.max = self.max.max(nanoseconds);
         self.sum += u128::from(nanoseconds);
+    }
+
+    pub(crate) fn add(&mut self, others: &Self) {
+        // Of the same bounds, whatever one has recorded fits the other.
+        let _ = self.histogram.add(&others.histogram);
+        self.min = self.min.min(others.min);
+        self.max = self.max.max(others.max);
+        self.sum += others.sum;
+    }
+
+    /// As callers would have seen them who came at every period, whether the call before was over
+    /// or not: one of three periods stands also for one of two and one of one, which nobody made.
+    pub(crate) fn corrected(&self, period: Duration) -> Self {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let mut corrected = self.clone();
+        corrected.histogram = self.histogram.clone_correct(period);
+        for bucket in self.histogram.iter_recorded() {
+            let value = self.within(bucket.value_iterated_to());
+            // The callers of the periods in between, of whom the last waited for one at least.
+            let missed = u128::from((value / period).saturating_sub(1));
+            let (value, period) = (u128::from(value), u128::from(period));
+            let sum = missed * value - period * missed * (missed + 1) / 2;
+            corrected.sum += sum * u128::from(bucket.count_at_value());
+        }
+        corrected
+    }
+
+    /// The distribution as text in microseconds, as tools for `.hgrm` files draw it.
+    pub(crate) fn hgrm(&self) -> String {
+        /// Lines for each halving of what is left to 100 per cent.
+        const LINES: u32 = 5;
+        let mut text = format!(
+            "{:>12} {:>14} {:>10} {:>14}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        );
+        let mut total = 0;
+        for step in self.histogram.iter_quantiles(LINES) {
+            total += step.count_since_last_iteration();
+            let value = microseconds(self.within(step.value_iterated_to()));
+            let share = step.quantile_iterated_to();
+            let _ = write!(text, "{value:>12.3} {share:>14.12} {total:>10}");
+            // The last line has none.
+            let _ = match 1.0 - share {
+                left if left > 0.0 => writeln!(text, " {:>14.2}", 1.0 / left),
+                _ => writeln!(text),
+            };
+        }
+        let (mean, deviation) = (self.histogram.mean() / 1e3, self.histogram.stdev() / 1e3);
+        let (max, count) = (microseconds(self.max), self.len());
+        let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
+        let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {count:>12}]");
+        let (buckets, parts) = (self.histogram.buckets(), 1 << 11);
+        let _ = writeln!(text, "#[Buckets = {buckets:>12}, SubBuckets     = {parts:>12}]");
+        text
     }
 
     pub(crate) fn summary(&self) -> Option<Summary> {
@@ -108,6 +163,48 @@ mod tests {
         // Longer than the histogram tells apart.
         latencies.record(LONGEST * 2);
         assert_eq!(latencies.summary().unwrap().max.to_bits(), 1.2e9f64.to_bits());
+    }
+
+    #[test]
+    fn what_nobody_could_begin_in_time_counts_when_corrected() {
+        let period = Duration::from_millis(10);
+        let mut latencies = Latencies::new().unwrap();
+        for _ in 0..95 {
+            latencies.record(Duration::from_millis(1));
+        }
+        // A second in which a hundred calls were due.
+        latencies.record(Duration::from_secs(1));
+        let told = latencies.summary().unwrap();
+        let corrected = latencies.corrected(period);
+        let seen = corrected.summary().unwrap();
+        assert_eq!((latencies.len(), corrected.len()), (96, 195));
+        assert!(told.p90 < 1100.0 && (750e3..850e3).contains(&seen.p90), "{told:?} {seen:?}");
+        assert!((240e3..280e3).contains(&seen.mean), "{seen:?}");
+        assert_eq!(
+            (told.min.to_bits(), told.max.to_bits()),
+            (seen.min.to_bits(), seen.max.to_bits())
+        );
+        let mut twice = Latencies::new().unwrap();
+        twice.add(&latencies);
+        twice.add(&latencies);
+        assert_eq!((twice.len(), twice.summary().unwrap()), (192, told));
+    }
+
+    #[test]
+    fn the_distribution_ends_with_all() {
+        let mut latencies = Latencies::new().unwrap();
+        for micros in 1..=100 {
+            latencies.record(Duration::from_micros(micros));
+        }
+        let text = latencies.hgrm();
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.contains("Value") && !line.is_empty())
+            .map(|line| line.split_whitespace().map(|cell| cell.parse().unwrap()).collect())
+            .collect();
+        assert!(rows.is_sorted_by(|one, other| one[..3] <= other[..3]), "{text}");
+        assert_eq!(rows.last().unwrap()[1..], [1.0, 100.0], "{text}");
+        assert!(text.contains("Total count    =          100]"), "{text}");
     }
 
     #[test]

@@ -333,8 +333,8 @@ fn files_without_an_end_are_read_as_far_as_is_right() {
     let cases: &[(&str, &[&str])] = &[
         ("regular file", &["run", "/dev/zero"]),
         ("regular file", &["run", path(&fifo)]),
-        ("/dev/zero: more than", &["run", path(&model), "--image", "/dev/zero"]),
-        ("/dev/zero: more than", &["run", path(&model), "--labels", "/dev/zero"]),
+        ("/dev/zero: a device has no end", &["run", path(&model), "--image", "/dev/zero"]),
+        ("/dev/zero: a device has no end", &["run", path(&model), "--labels", "/dev/zero"]),
         ("expected 48", &["run", path(&model), "--labels", path(&fifo)]),
         ("no 4 bytes", &["run", "--builtin", "add1", "--input", &empty]),
     ];

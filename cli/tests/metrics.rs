@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use common::{ended, fail, json, path, text, until};
+use common::{ended, fail, path, text, until};
 use nnburst_hal::testing::is_there;
 use services::{DRIVER, Services};
 
@@ -101,7 +101,7 @@ fn metrics_are_read_over_http_and_from_a_file() {
 
     let missing = dir.path().join("no/such/nnburst.prom");
     let said = fail(2, &["metrics", "--file", path(&missing), "--rounds", "1"]);
-    assert!(said.contains("no/such/nnburst.prom") && said.contains("folder"), "{said}");
+    assert!(said.contains("no/such/nnburst.prom") && said.contains("make "), "{said}");
     let said = fail(2, &["metrics", "--listen", &server.address]);
     assert!(said.contains(&server.address) && said.contains("free port"), "{said}");
     // A service that died is told as one that is down.
@@ -148,8 +148,9 @@ fn prometheus_scrapes_a_service() {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         let (_, body) = answer.split_once("\r\n\r\n")?;
-        let value = json(body)["data"]["result"][0]["value"][1].as_str()?.parse().ok()?;
-        Some(value)
+        // It answers in words while it starts.
+        let answer: serde_json::Value = serde_json::from_str(body).ok()?;
+        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     };
     until("the scrapes", || query("up") == Some(1.0));
     // What the dashboard asks: rates and percentiles of a window, and every client's executions.

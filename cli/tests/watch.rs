@@ -1,6 +1,5 @@
 //! Watching services: `top` and `dump` of what clients in processes of their own do, as text, JSON
 //! and CSV.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod common;
 mod services;

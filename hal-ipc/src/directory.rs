@@ -6,8 +6,9 @@
 //! examined and not by its name, and the server's user is looked at (`SO_PEERCRED`) before a byte
 //! is sent.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub enum DirectoryError {
         user: String,
     },
     /// Others than trusted users have, or could have, a say in the directory or the socket.
-    #[error(transparent)]
+    #[error("{}{}", .0, cure_of(.0))]
     Untrusted(#[from] TrustError),
     /// The server is another user's process.
     #[error("{} is not used: served by uid {uid}, expected {expected}", path.display())]
@@ -66,14 +67,53 @@ pub enum DirectoryError {
     },
 }
 
+fn cure_of(error: &TrustError) -> String {
+    match error {
+        TrustError::System { path, source } => cure(path, source),
+        _ => String::new(),
+    }
+}
+
+/// The remedy where a service can't be reached.
+pub(crate) fn cure(path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => match std::fs::metadata(path) {
+            Ok(dir) if dir.is_dir() => format!(
+                "; it is of uid {}, mode {:04o}: have its owner serve where both may look \
+                 (service-dir)",
+                dir.uid(),
+                dir.mode() & 0o7777
+            ),
+            Ok(socket) => format!(
+                "; its owner (uid {}) lets users of group {} in (mode {:04o}): become one of them",
+                socket.uid(),
+                socket.gid(),
+                socket.mode() & 0o7777
+            ),
+            Err(_) => {
+                let dir = path.parent().unwrap_or(path).display();
+                format!(
+                    "; {dir} is another user's alone: have it serve where both may look \
+                         (service-dir)"
+                )
+            }
+        },
+        ErrorKind::NotFound => {
+            "; start it with `nnburst serve`, or see with `nnburst devices` which there are".into()
+        }
+        ErrorKind::ConnectionRefused => "; it has ended: start it with `nnburst serve`".into(),
+        _ => String::new(),
+    }
+}
+
 impl From<DirectoryError> for io::Error {
     fn from(error: DirectoryError) -> Self {
         let kind = match &error {
             DirectoryError::System { source, .. } => source.kind(),
             DirectoryError::Untrusted(TrustError::System { source, .. }) => source.kind(),
-            DirectoryError::NoHome { .. } => io::ErrorKind::NotFound,
-            DirectoryError::NoUser { .. } => io::ErrorKind::InvalidInput,
-            _ => io::ErrorKind::PermissionDenied,
+            DirectoryError::NoHome { .. } => ErrorKind::NotFound,
+            DirectoryError::NoUser { .. } => ErrorKind::InvalidInput,
+            _ => ErrorKind::PermissionDenied,
         };
         Self::new(kind, error)
     }
@@ -163,7 +203,7 @@ pub fn socket_path(dir: &Path, name: &str) -> io::Result<PathBuf> {
         Ok(dir.join(format!("{name}{SUFFIX}")))
     } else {
         let reason = format!("{name:?} is no name of a service: letters, digits, '-', '_' and '.'");
-        Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+        Err(io::Error::new(ErrorKind::InvalidInput, reason))
     }
 }
 
@@ -197,7 +237,7 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> Result<OwnedFd, Direct
     let owners = service_owners()?;
     let failed = |source: io::Error| DirectoryError::System { path: path.to_owned(), source };
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(failed(io::ErrorKind::InvalidInput.into()));
+        return Err(failed(ErrorKind::InvalidInput.into()));
     };
     let socket = TrustedDir::open(dir, owners)?.socket(name)?;
     let connected = connect_to(&proc_path(socket.as_fd()), patience).map_err(failed)?;
@@ -255,6 +295,6 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(io::Error::from(refused).kind(), ErrorKind::WouldBlock);
     }
 }

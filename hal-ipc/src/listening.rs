@@ -148,7 +148,17 @@ fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<FileIdentity> {
 
 /// Opens the directory, which is made with mode 0700 if need be and must be this user's own.
 fn own_directory(dir: &Path) -> io::Result<TrustedDir> {
-    let dir = TrustedDir::create(dir, Owners::own())?;
+    let dir = TrustedDir::create(dir, Owners::own()).map_err(|error| {
+        let error = io::Error::from(error);
+        let cure = "name one that this user may make with service-dir (NNBURST_SERVICE_DIR)";
+        match error.kind() {
+            io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::NotFound => io::Error::new(error.kind(), format!("{error}; {cure}")),
+            _ => error,
+        }
+    })?;
     let (owner, uid) = (dir.owner(), geteuid().as_raw());
     if owner == uid {
         return Ok(dir);

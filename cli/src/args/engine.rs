@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use nnburst::hal::{ExecutionPreference, PrepareOptions, Priority};
 
 /// The device, and the way it is called.
 #[derive(Args, Clone, Debug)]
@@ -22,9 +23,16 @@ pub(crate) struct Engine {
     /// allows relaxed precision; a service that runs already follows its own hint.
     #[arg(long, alias = "wish", value_enum)]
     pub(crate) hint: Option<Hint>,
-    /// The strategy by which both ends of a burst wait for each other.
-    #[arg(long, value_enum, default_value_t = WaitArg::Adaptive)]
-    pub(crate) wait: WaitArg,
+    /// The strategy by which both ends of a burst wait for each other [default: adaptive, block
+    /// with --preference low-power]
+    #[arg(long, value_enum)]
+    pub(crate) wait: Option<WaitArg>,
+    /// The model's priority among all that the device computes for this user.
+    #[arg(long, value_enum, default_value_t = PriorityArg::Medium)]
+    pub(crate) priority: PriorityArg,
+    /// The model's user's execution preference.
+    #[arg(long, value_enum, default_value_t = PreferenceArg::FastSingleAnswer)]
+    pub(crate) preference: PreferenceArg,
     /// Milliseconds that each execution may take. Those that take longer are counted, and the exit
     /// code is 4.
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
@@ -35,6 +43,118 @@ pub(crate) struct Engine {
     /// Ask for real-time scheduling and locked memory; what is refused is said.
     #[arg(long)]
     pub(crate) realtime: bool,
+}
+
+impl Engine {
+    /// A device called in this way, and nothing else asked for.
+    pub(crate) fn plain(device: Option<String>, mode: ModeArg, wait: WaitArg) -> Self {
+        Self {
+            device,
+            mode,
+            threads: 1,
+            hint: None,
+            wait: Some(wait),
+            priority: PriorityArg::Medium,
+            preference: PreferenceArg::FastSingleAnswer,
+            deadline: None,
+            cpus: Vec::new(),
+            realtime: false,
+        }
+    }
+
+    pub(crate) fn wait(&self) -> WaitArg {
+        let usual = match self.preference {
+            PreferenceArg::LowPower => WaitArg::Block,
+            _ => WaitArg::Adaptive,
+        };
+        self.wait.unwrap_or(usual)
+    }
+
+    /// The options that a model is prepared with.
+    pub(crate) fn prepare(&self) -> PrepareOptions {
+        PrepareOptions {
+            preference: match self.preference {
+                PreferenceArg::LowPower => ExecutionPreference::LowPower,
+                PreferenceArg::FastSingleAnswer => ExecutionPreference::FastSingleAnswer,
+                PreferenceArg::SustainedSpeed => ExecutionPreference::SustainedSpeed,
+            },
+            priority: match self.priority {
+                PriorityArg::Low => Priority::Low,
+                PriorityArg::Medium => Priority::Medium,
+                PriorityArg::High => Priority::High,
+            },
+            ..PrepareOptions::default()
+        }
+    }
+}
+
+/// A model's priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PriorityArg {
+    /// After all others.
+    Low,
+    /// As usual.
+    Medium,
+    /// Before all others.
+    High,
+}
+
+impl PriorityArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// An execution preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreferenceArg {
+    /// Little energy.
+    LowPower,
+    /// One answer as soon as possible.
+    FastSingleAnswer,
+    /// A lasting rate, such as a camera's frames.
+    SustainedSpeed,
+}
+
+impl PreferenceArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::LowPower => "low-power",
+            Self::FastSingleAnswer => "fast-single-answer",
+            Self::SustainedSpeed => "sustained-speed",
+        }
+    }
+}
+
+/// A number of calls, or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// So many calls.
+    Calls(u32),
+    /// As many as fit.
+    Time(Duration),
+}
+
+/// So many calls, or a time with its unit.
+pub(super) fn extent(text: &str) -> Result<Extent, String> {
+    match text.parse() {
+        Ok(calls) => Ok(Extent::Calls(calls)),
+        Err(_) => time(text).map(Extent::Time),
+    }
+}
+
+/// A time with its unit: ms, s, m or h.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let parted =
+        units.iter().find_map(|&(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, seconds) = parted.ok_or("a time is a number and ms, s, m or h, such as 10s")?;
+    let number: f64 = number.parse().map_err(|_| format!("{number:?} is no number"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }
 
 /// The way in which a model's file becomes a model.

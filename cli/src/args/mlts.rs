@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::engine::{ModeArg, WaitArg, milliseconds};
+use super::engine::{ModeArg, WaitArg, milliseconds, time};
 
 /// The acceptance suite.
 ///
@@ -211,17 +211,4 @@ pub(crate) enum MltsAccept {
     Close,
     /// The rules of the tasks.
     Task,
-}
-
-/// A time with its unit: s, m or h.
-fn time(text: &str) -> Result<Duration, String> {
-    let unit = text.chars().next_back().unwrap_or(' ');
-    let seconds = match unit {
-        's' => 1.0,
-        'm' => 60.0,
-        'h' => 3600.0,
-        _ => return Err("a time is a number and s, m or h".to_owned()),
-    };
-    let number: f64 = text.trim_end_matches(unit).parse().map_err(|_| "no number".to_owned())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }

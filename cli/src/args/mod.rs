@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use engine::{Api, Engine, Hint, Hybrid, ImportArgs, ModeArg, Pace, WaitArg};
+pub(crate) use engine::{Api, Engine, Extent, Hint, Hybrid, ImportArgs, ModeArg, Pace, WaitArg};
 pub(crate) use mlts::{
     MltsAccept, MltsArgs, MltsCommand, MltsCompareArgs, MltsListArgs, MltsReplayArgs,
     MltsReportArgs, MltsRunArgs, MltsWhat,
 };
 pub(crate) use serve::ServeArgs;
 
-use engine::milliseconds;
+use engine::{extent, milliseconds, time};
 
 /// Neural networks through the Android Neural Networks HAL, on Linux.
 ///
@@ -90,12 +90,13 @@ pub(crate) struct ModelArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// A JPEG or PNG to classify.
-    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    /// A JPEG or PNG to classify, `-` for standard input; or a folder, whose photos are classified
+    /// one after the other, by name.
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "input")]
     pub(crate) image: Option<PathBuf>,
     /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as
-    /// 0=frame.bin; inputs left out are zeros. Of a device or a FIFO as many are read as the input
-    /// takes.
+    /// 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or standard input (`0=-`) as
+    /// many are read as the input takes.
     #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
     pub(crate) input: Vec<(usize, PathBuf)>,
     /// Names of the classes, one a line, as many as the first output has elements [default: those
@@ -115,7 +116,7 @@ pub(crate) struct RunArgs {
     /// Start anew, the model's state as before the first step, every N steps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) reset_every: Option<u32>,
-    /// Print one JSON object.
+    /// Print one JSON object; one per photo of a folder.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -140,9 +141,20 @@ pub(crate) struct BenchArgs {
     /// Measure networks that need no file.
     #[arg(long, value_name = "NAME")]
     pub(crate) builtin: Vec<String>,
-    /// Calls to measure, after a tenth as many (1000 at most) to warm up.
+    /// Calls to measure, of each stream.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
+    /// Measure for so long instead, such as 10s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "runs")]
+    pub(crate) duration: Option<Duration>,
+    /// Calls before that, or a time, which count for nothing [default: a tenth of what is
+    /// measured, 3 to 1000 calls]
+    #[arg(long, value_name = "N|TIME", value_parser = extent)]
+    pub(crate) warmup: Option<Extent>,
+    /// Callers at the same time, each with a model and a burst of its own on the same device; with
+    /// --period each at its own moment of it.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) streams: u16,
     /// Say where the time goes instead: a row per step of the plan, computed in this process, with
     /// its share of what this machine could do.
     #[arg(long)]
@@ -154,9 +166,16 @@ pub(crate) struct BenchArgs {
     /// the loading.
     #[arg(long)]
     pub(crate) cache: bool,
+    /// Write the distribution of the latencies of the only model, in microseconds, as tools for
+    /// HdrHistogram draw it; with --period from when each call was due.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "ceiling"])]
+    pub(crate) hgrm: Option<PathBuf>,
     /// Print one JSON object per model.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print comma-separated values, a row per model.
+    #[arg(long, conflicts_with_all = ["json", "profile", "ceiling"])]
+    pub(crate) csv: bool,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
     #[command(flatten)]
@@ -253,7 +272,7 @@ pub(crate) struct TraceArgs {
     /// A program instead, which runs until it ends; the drivers that it starts are traced too.
     #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["model", "builtin"])]
     pub(crate) program: Vec<OsString>,
-    /// The file; one that is there is replaced. https://ui.perfetto.dev and chrome://tracing open it.
+    /// The file; one that is there is replaced. ui.perfetto.dev and chrome://tracing open it.
     #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
     pub(crate) output: PathBuf,
     /// Requests, after as many to warm up as `bench` has.
@@ -389,14 +408,26 @@ mod tests {
             panic!("bench was asked for");
         };
         assert_eq!(args.models.len(), 2);
-        assert_eq!((args.engine.mode, args.engine.wait), (ModeArg::Sync, WaitArg::Spin));
+        assert_eq!((args.engine.mode, args.engine.wait), (ModeArg::Sync, Some(WaitArg::Spin)));
         assert_eq!(args.engine.cpus, [0, 1]);
         assert_eq!(args.pace.period, Some(Duration::from_micros(33_300)));
+        let line = "nnburst bench a --duration 1.5m --warmup 250ms --preference low-power";
+        let Command::Bench(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("bench was asked for");
+        };
+        assert_eq!(args.duration, Some(Duration::from_secs(90)));
+        assert_eq!(args.warmup, Some(Extent::Time(Duration::from_millis(250))));
+        assert_eq!(args.engine.wait(), WaitArg::Block);
         for wrong in [
             "nnburst run",
             "nnburst run m --input x",
             "nnburst bench m --period 0",
             "nnburst bench m --threads 0",
+            "nnburst bench m --duration 10",
+            "nnburst bench m --duration 1s --runs 5",
+            "nnburst bench m --streams 0",
+            "nnburst bench m --warmup 3x",
+            "nnburst bench m --csv --json",
         ] {
             assert!(Cli::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
         }

@@ -68,16 +68,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<(), Failure
 }
 
 fn open(name: &str) -> Result<Device, Failure> {
-    open_device(&Engine {
-        device: Some(name.to_owned()),
-        mode: ModeArg::Sync,
-        threads: 1,
-        hint: None,
-        wait: WaitArg::Block,
-        deadline: None,
-        cpus: Vec::new(),
-        realtime: false,
-    })
+    open_device(&Engine::plain(Some(name.to_owned()), ModeArg::Sync, WaitArg::Block))
 }
 
 /// Prints the partitioning of the model over several devices.

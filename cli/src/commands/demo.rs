@@ -100,17 +100,7 @@ struct Report {
 }
 
 fn engine(mode: ModeArg, wait: WaitArg) -> Engine {
-    let cpus = Vec::new();
-    Engine {
-        device: None,
-        mode,
-        threads: 1,
-        hint: None,
-        wait,
-        deadline: None,
-        cpus,
-        realtime: false,
-    }
+    Engine::plain(None, mode, wait)
 }
 
 fn series(

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::args::{ModelArgs, TraceArgs};
 use crate::commands::bench::fill_inputs;
-use crate::failure::Failure;
+use crate::failure::{Failure, folder_of, not_writable};
 use crate::pace::Pacer;
 use crate::session::{ModelSession, open_device};
 use crate::source::ModelSource;
@@ -78,7 +78,8 @@ struct Spans(tempfile::NamedTempFile);
 
 impl Spans {
     fn beside(output: &Path) -> Result<Self, Failure> {
-        let made = tempfile::Builder::new().prefix(".nnburst-spans-").tempfile_in(folder(output));
+        let made =
+            tempfile::Builder::new().prefix(".nnburst-spans-").tempfile_in(folder_of(output));
         made.map(Self).map_err(|error| not_writable(output, &error))
     }
 
@@ -105,22 +106,10 @@ impl Spans {
     }
 }
 
-fn folder(path: &Path) -> &Path {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
-}
-
-fn not_writable(path: &Path, error: &std::io::Error) -> Failure {
-    let (path, folder) = (path.display(), folder(path).display());
-    Failure::usage(format!(
-        "{path}: {error}; {folder} is to exist, and to be this user's to write in"
-    ))
-}
-
 fn write_whole(path: &Path, events: &[Value]) -> Result<(), Failure> {
     let write = || -> std::io::Result<()> {
         let mut file =
-            tempfile::Builder::new().prefix(".nnburst-trace-").tempfile_in(folder(path))?;
+            tempfile::Builder::new().prefix(".nnburst-trace-").tempfile_in(folder_of(path))?;
         let mut out = BufWriter::new(file.as_file_mut());
         writeln!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         for (at, event) in events.iter().enumerate() {

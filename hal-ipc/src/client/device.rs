@@ -29,7 +29,7 @@ use crate::wire::{
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody serves there.
-    #[error("no service answers at {}: {source}", path.display())]
+    #[error("no service answers at {}: {source}{}", path.display(), directory::cure(path, source))]
     NotServed {
         /// The socket.
         path: PathBuf,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, FlowEnd, HalError, Layer, Model, Phase, PreparedModelCallback, Request, Resource,
-    Result, TimePoint, trace_flow, trace_span, trace_to, try_collect,
+    ExecutionResult, FlowEnd, HalError, Layer, Model, Phase, PreparedModelCallback, Request,
+    Resource, Result, TimePoint, trace_flow, trace_span, trace_to, try_collect,
 };
 use serde::Serialize;
 

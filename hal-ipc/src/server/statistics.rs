@@ -1,7 +1,7 @@
 //! For people who watch a service: its clients, what they hold and execute, and what was refused.
 //!
 //! ```text
-//!   Call::Statistics ─► Register ─► Session ─► Objects: models and bursts, with the driver's figures
+//!   Call::Statistics ─► Register ─► Session ─► Objects: models, bursts, the driver's figures
 //!                          │           └ refused calls by status; its budget: uses and refusals
 //!                          └ counts of clients that are gone
 //! ```
@@ -91,7 +91,7 @@ pub struct ClientStatistics {
     pub pid: i32,
     /// Its user.
     pub uid: u32,
-    /// What its process calls itself now; empty if that can't be read.
+    /// The name that its process has now; empty if that can't be read.
     pub name: String,
     /// The time that it has been connected.
     pub age: Duration,
@@ -228,7 +228,7 @@ impl Session {
             clients.push(client);
         }
         clients.sort_by_key(|client| client.connection);
-        let whole = is_whole.then(|| uses(std::iter::once(top_of(self.budget()))));
+        let whole = is_whole.then(|| uses(&[top_of(self.budget())]));
         ServiceStatistics {
             pid: std::process::id(),
             age: self.register().since.elapsed(),
@@ -249,13 +249,13 @@ impl Session {
             uid: peer.uid,
             name: process_name(peer.pid),
             age: self.since.elapsed(),
-            uses: uses(levels(self.budget())),
+            uses: uses(&levels(self.budget()).collect::<Vec<_>>()),
             counts,
             works,
         }
     }
 
-    /// What it holds that executes, and the sums over that and all that it held before.
+    /// Its models and bursts, and the sums over those and all that it held before.
     fn works(&self) -> (Vec<WorkStatistics>, Counts) {
         let (works, mut counts) = self.objects.works();
         for work in &works {
@@ -278,7 +278,7 @@ impl WorkStatistics {
 }
 
 /// A budget and those above it.
-fn levels(budget: &Arc<Budget>) -> impl Iterator<Item = &Arc<Budget>> + Clone {
+fn levels(budget: &Arc<Budget>) -> impl Iterator<Item = &Arc<Budget>> {
     std::iter::successors(Some(budget), |budget| budget.parent())
 }
 
@@ -287,10 +287,10 @@ fn top_of(budget: &Arc<Budget>) -> &Arc<Budget> {
 }
 
 /// The uses of the first of some levels, whose limit is the least of all.
-fn uses<'a>(levels: impl Iterator<Item = &'a Arc<Budget>> + Clone) -> Vec<ResourceUse> {
-    let Some(first) = levels.clone().next() else { return Vec::new() };
+fn uses(levels: &[&Arc<Budget>]) -> Vec<ResourceUse> {
+    let Some(first) = levels.first() else { return Vec::new() };
     let all = Resource::ALL.into_iter().map(|resource| {
-        let least = levels.clone().map(|level| level.limit(resource)).min();
+        let least = levels.iter().map(|level| level.limit(resource)).min();
         ResourceUse {
             resource: resource.name().to_owned(),
             used: first.used(resource),

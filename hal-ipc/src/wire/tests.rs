@@ -1,5 +1,7 @@
 //! Golden bytes, and what becomes of bytes that aren't.
 
+use std::time::Duration;
+
 use nnburst_fmq::{Descriptor, DescriptorData, Grantor};
 use nnburst_hal::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, DataLocation, ErrorStatus,
@@ -22,9 +24,9 @@ fn hex(bytes: &[u8]) -> String {
 fn greeting_and_header_are_pinned() {
     assert_eq!(
         hex(&greeting(Verdict::TooMany)),
-        "4e4e42555253540003000000".to_owned() + "02000000"
+        "4e4e42555253540002000000".to_owned() + "02000000"
     );
-    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((3, Verdict::TooMany)));
+    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((2, Verdict::TooMany)));
     let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
     assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
     assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));
@@ -91,7 +93,7 @@ fn calls() -> Vec<(&'static str, Vec<u8>)> {
     let graph = || ModelRef::new(&model, &mut DescriptorsOut::default()).unwrap();
     let body = || DescriptorsOut::default().memory(&memory).unwrap();
     let cache = || CacheBody::new(&Default::default(), &mut DescriptorsOut::default()).unwrap();
-    let duration = Some(std::time::Duration::new(1, 2));
+    let duration = Some(Duration::new(1, 2));
     let roles = vec![BufferRole { model_index: 1, io_index: 2, frequency: 0.5 }];
     let desc = BufferDesc { dimensions: vec![3] };
     let grantor = Grantor { flags: 0, fd_index: 1, offset: 2, extent: 3 };

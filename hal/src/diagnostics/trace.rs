@@ -429,7 +429,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("spans");
         let open = || File::options().append(true).create(true).open(&path).unwrap();
-        for lines in [4, 6] {
+        for lines in [4, 7] {
             let tracing = trace_to(open(), "test").unwrap();
             let second = trace_to(open(), "test").map(drop).unwrap_err();
             assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);

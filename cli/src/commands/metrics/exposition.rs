@@ -1,6 +1,6 @@
 //! Prometheus' text format (version 0.0.4): families of samples with labels.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use nnburst::hal::Latencies;
@@ -20,7 +20,7 @@ pub(super) fn text(services: &[(&str, Option<ServiceReport>)], with_clients: boo
     for (name, report) in services {
         let labels = Labels::default().with("service", name);
         let up = if report.is_some() { "1" } else { "0" };
-        families.gauge("up", "Whether the service answers.", &labels, up);
+        families.gauge("up", "Whether the service answers.", &labels, &up);
         if let Some(report) = report {
             service(&mut families, &labels, report);
             if with_clients {
@@ -32,19 +32,19 @@ pub(super) fn text(services: &[(&str, Option<ServiceReport>)], with_clients: boo
 }
 
 fn service(families: &mut Families, labels: &Labels, report: &ServiceReport) {
-    families.gauge("age_seconds", "Time that the service has been there.", labels, report.age_s);
+    families.gauge("age_seconds", "Time that the service has been there.", labels, &report.age_s);
     if let Some(bytes) = report.resident_bytes {
-        families.gauge("resident_bytes", "Memory of its process in RAM.", labels, bytes);
+        families.gauge("resident_bytes", "Memory of its process in RAM.", labels, &bytes);
     }
-    families.gauge("clients", "Clients that are connected.", labels, report.clients.len());
+    families.gauge("clients", "Clients that are connected.", labels, &report.clients.len());
     for (name, it) in &report.resources {
         let labels = labels.with("resource", name);
-        families.gauge("resource_used", "Amount that all clients use.", &labels, it.used);
+        families.gauge("resource_used", "Amount that all clients use.", &labels, &it.used);
         if let Some(limit) = it.limit {
-            families.gauge("resource_limit", "Amount that they may use.", &labels, limit);
+            families.gauge("resource_limit", "Amount that they may use.", &labels, &limit);
         }
         let help = "Times that a client was refused more of it.";
-        families.counter("resource_refused_total", help, &labels, it.refused);
+        families.counter("resource_refused_total", help, &labels, &it.refused);
     }
     for (status, count) in &report.refused {
         let help = "Calls answered with an error, bursts apart.";
@@ -52,9 +52,9 @@ fn service(families: &mut Families, labels: &Labels, report: &ServiceReport) {
     }
     let doing = &report.doing;
     let help = "Executions that failed.";
-    families.counter("execution_failures_total", help, labels, doing.failures);
+    families.counter("execution_failures_total", help, labels, &doing.failures);
     let help = "Executions that missed their deadline.";
-    families.counter("missed_deadlines_total", help, labels, doing.missed_deadlines);
+    families.counter("missed_deadlines_total", help, labels, &doing.missed_deadlines);
     let help = "Time of executions in the driver.";
     families.histogram("execution_seconds", help, labels, &report.times);
 }
@@ -67,13 +67,13 @@ fn client(families: &mut Families, labels: &Labels, client: &ClientReport) {
         .with("client", &client.client);
     for (name, it) in &client.resources {
         let labels = labels.with("resource", name);
-        families.gauge("client_resource_used", "Amount that a client uses.", &labels, it.used);
+        families.gauge("client_resource_used", "Amount that a client uses.", &labels, &it.used);
         let help = "Times that a client was refused more.";
-        families.counter("client_resource_refused_total", help, &labels, it.refused);
+        families.counter("client_resource_refused_total", help, &labels, &it.refused);
     }
     let refused = client.refused.values().sum::<u64>();
     let help = "Calls of a client answered with an error, bursts apart.";
-    families.counter("client_refused_calls_total", help, &labels, refused);
+    families.counter("client_refused_calls_total", help, &labels, &refused);
     client.works.iter().for_each(|it| work(families, &labels, it));
 }
 
@@ -84,12 +84,12 @@ fn work(families: &mut Families, labels: &Labels, work: &WorkReport) {
         .with("model", &work.model)
         .with("priority", work.priority.unwrap_or(""));
     let help = "Requests that a model or burst has taken or that wait.";
-    families.gauge("work_queue_depth", help, &labels, work.queue_depth);
+    families.gauge("work_queue_depth", help, &labels, &work.queue_depth);
     let doing = &work.doing;
     let help = "Executions of a model or burst that failed.";
-    families.counter("work_failures_total", help, &labels, doing.failures);
+    families.counter("work_failures_total", help, &labels, &doing.failures);
     let help = "Executions of a model or burst that missed their deadline.";
-    families.counter("work_missed_deadlines_total", help, &labels, doing.missed_deadlines);
+    families.counter("work_missed_deadlines_total", help, &labels, &doing.missed_deadlines);
     let help = "Time in the driver of executions of a model or burst.";
     families.histogram("work_seconds", help, &labels, &work.times);
 }
@@ -123,11 +123,11 @@ impl Labels {
 struct Families(Vec<(&'static str, String)>);
 
 impl Families {
-    fn gauge(&mut self, name: &'static str, help: &str, labels: &Labels, value: impl ToString) {
+    fn gauge(&mut self, name: &'static str, help: &str, labels: &Labels, value: &dyn Display) {
         self.sample(name, "gauge", help, labels, value);
     }
 
-    fn counter(&mut self, name: &'static str, help: &str, labels: &Labels, value: impl ToString) {
+    fn counter(&mut self, name: &'static str, help: &str, labels: &Labels, value: &dyn Display) {
         self.sample(name, "counter", help, labels, value);
     }
 
@@ -137,9 +137,8 @@ impl Families {
         kind: &str,
         help: &str,
         labels: &Labels,
-        value: impl ToString,
+        value: &dyn Display,
     ) {
-        let value = value.to_string();
         let text = self.family(name, kind, help);
         // Writing to a string can't fail.
         let _ = writeln!(text, "nnburst_{name}{{{}}} {value}", labels.0);
@@ -198,7 +197,7 @@ mod tests {
         let mut families = Families::default();
         for service in ["a", "b"] {
             let labels = Labels::default().with("service", service);
-            families.gauge("up", "Up.", &labels, 1);
+            families.gauge("up", "Up.", &labels, &1);
             families.histogram("t", "Times.", &labels, &recorder.snapshot());
         }
         let text = families.text();

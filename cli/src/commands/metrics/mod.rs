@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::args::MetricsArgs;
 use crate::commands::watch::Looker;
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, folder_of, not_writable, warn};
 
 /// Prints the metrics, or has them scraped, or written to a file again and again.
 pub(crate) fn metrics(args: &MetricsArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -50,7 +50,7 @@ fn announce(server: &http::Server, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// What is looked at.
+/// The services that are told of.
 #[derive(Clone, Debug)]
 struct Look {
     /// `None` for all services.
@@ -75,19 +75,13 @@ impl Look {
 
 /// Replaces a file at once: whoever reads it finds what was there before or all that is new.
 fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::usage(format!(
-            "{}: {error}; its folder is to exist, and to be this user's to write in",
-            path.display()
-        ))
-    };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let failed = |error: std::io::Error| not_writable(path, &error);
     // For the collector, who is another user.
     let readable = std::fs::Permissions::from_mode(0o644);
     let mut file = tempfile::Builder::new()
         .prefix(".nnburst-metrics-")
         .permissions(readable)
-        .tempfile_in(dir.unwrap_or(Path::new(".")))
+        .tempfile_in(folder_of(path))
         .map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nnburst::hal::{ErrorStatus, ExecutionOutcome, PrepareOptions};
+use nnburst::hal::{ErrorStatus, ExecutionOutcome};
 use nnburst::{Device, RuntimeError};
 use nnburst_conformance::{Case, CaseRequest};
 
@@ -32,13 +32,13 @@ pub(super) fn attempt(case: &Case, device: &Device, args: &VtsArgs) -> Result<bo
         return Err(Verdict::Skipped("the device refuses an operation").into());
     }
     let compiled = if args.cache {
-        match cached::compile(&case.name, &case.model, device) {
+        match cached::compile(&case.name, &case.model, device, args.engine.prepare()) {
             Ok(Some((compilation, _))) => Ok(compilation),
             Ok(None) => return Err(Verdict::Skipped("the device caches nothing").into()),
             Err(error) => Err(error),
         }
     } else {
-        device.compile(&case.model, PrepareOptions::default())
+        device.compile(&case.model, args.engine.prepare())
     };
     let compilation = match compiled {
         Ok(compilation) => compilation,

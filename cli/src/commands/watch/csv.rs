@@ -43,7 +43,7 @@ fn print_client(begin: &str, client: &ClientReport, out: &mut dyn Write) -> Resu
     let refused: u64 = client.refused.values().sum();
     let all = doing(&client.doing);
     writeln!(out, "{begin},client,{who},,,,{age_s:.3},,{all},{memory},{descriptors},{refused}")?;
-    for WorkReport { kind, object, model, priority, age_s, queue_depth, doing: its } in
+    for WorkReport { kind, object, model, priority, age_s, queue_depth, doing: its, .. } in
         &client.works
     {
         let (model, priority, its) = (cell(model), priority.unwrap_or(""), doing(its));

@@ -1,4 +1,4 @@
-//! What is told of a service: its statistics now, and what happened since the look before.
+//! The report of a service: its statistics now, and what happened since the look before.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
@@ -93,7 +93,8 @@ pub(crate) struct Doing {
     pub(crate) max_us: f64,
 }
 
-/// What is looked at again: a service, its process, connection and object; 0 for what is above.
+/// The name of what is looked at again: a service, its process, connection and object; 0 stands
+/// for all of them.
 type Key = (String, u32, u64, u64);
 
 /// Services that are looked at again and again.

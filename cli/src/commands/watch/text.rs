@@ -13,7 +13,11 @@ pub(super) fn print(report: &ServiceReport, out: &mut dyn Write) -> Result<(), F
     let memory = report.resident_bytes.map_or_else(|| "-".to_owned(), bytes);
     line(&format!("{service}: pid {pid}, up {}, {memory}", time(*age_s)), out)?;
     let whose = if report.is_whole { "of all users" } else { "of this user" };
-    line(&format!("  {} clients {whose}, {}", report.clients.len(), counts(&report.doing)), out)?;
+    let clients = match report.clients.len() {
+        1 => "1 client".to_owned(),
+        several => format!("{several} clients"),
+    };
+    line(&format!("  {clients} {whose}, {}", counts(&report.doing)), out)?;
     if let Some(said) = refusals(report) {
         line(&format!("  refused: {said}"), out)?;
     }
@@ -57,7 +61,7 @@ fn print_client(client: &ClientReport, out: &mut dyn Write) -> Result<(), Failur
 
 fn row(cells: [String; 7]) -> String {
     let [what, rate, p50, p99, max, late, queue] = cells;
-    format!("  {what:<12} {rate:>8} {p50:>8} {p99:>8} {max:>8} {late:>6} {queue:>3}")
+    format!("  {what:<12} {rate:>8} {p50:>8} {p99:>8} {max:>8} {late:>5} {queue:>3}")
 }
 
 fn line(text: &str, out: &mut dyn Write) -> Result<(), Failure> {

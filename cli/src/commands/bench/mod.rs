@@ -1,16 +1,19 @@
 //! `nnburst bench`: the latency of models, and what of it is overhead.
 
+mod csv;
+mod series;
+
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use nnburst::hal::{Operand, OperandType};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
-use crate::failure::Failure;
-use crate::pace::{Missed, Pacer};
+use crate::failure::{Failure, not_writable};
+use crate::pace::Missed;
 use crate::process::memory_bytes;
-use crate::progress::Progress;
 use crate::session::{ModelSession, Sample, open_device};
 use crate::source::ModelSource;
 use crate::stats::{Latencies, Summary};
@@ -22,6 +25,13 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
     if args.profile || args.ceiling {
         return super::profile::profile(args, out);
     }
+    let several = args.models.len() + args.builtin.len() > 1;
+    if several && args.hgrm.is_some() {
+        return Err(Failure::usage("--hgrm: a file is for one model; measure one after the other"));
+    }
+    if args.csv {
+        csv::heading(out)?;
+    }
     let mut table = TextTable::new(&["us", "p50", "p90", "p99", "p99.9", "max", "overhead"]);
     let mut verdict = Ok(());
     for source in sources(args) {
@@ -32,18 +42,35 @@ pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure
             let line = serde_json::to_string(&report)
                 .map_err(|error| Failure::check(format!("the report: {error}")))?;
             writeln!(out, "{line}")?;
-        } else if let Some(latency) = report.latency_us {
-            table.latency_row(&source.name, latency, report.overhead_us);
+        } else if args.csv {
+            csv::row(&report, out)?;
         } else {
-            table.row([source.name.clone()]);
+            rows(&mut table, &report);
         }
         let missed = missed.verdict(&source.name, args.pace.period, args.engine.deadline);
         verdict = verdict.and(missed);
     }
-    if !args.json {
+    if !args.json && !args.csv {
         write!(out, "{table}")?;
     }
     verdict
+}
+
+/// A row of a model, and where calls are paced and some were late, one as if none had been held
+/// back by those before it.
+fn rows(table: &mut TextTable, report: &Report) {
+    let Some(latency) = report.latency_us else {
+        table.row([report.model.clone()]);
+        return;
+    };
+    table.latency_row(&report.model, latency, report.overhead_us);
+    if let (Some(corrected), Some(1..)) = (report.corrected_us, report.periods_missed) {
+        table.latency_row("  as it was due", corrected, None);
+    }
+    if report.streams > 1 {
+        let (streams, rate) = (report.streams, report.calls_per_s);
+        table.row([format!("  {streams} streams, {rate:.0} calls a second")]);
+    }
 }
 
 /// The models that are asked for, those of files first.
@@ -67,9 +94,20 @@ struct Report {
     deadlines_missed: Option<u64>,
     wait: &'static str,
     threads: u16,
-    runs: u32,
+    /// Callers at the same time.
+    streams: usize,
+    priority: &'static str,
+    preference: &'static str,
+    /// Measured calls of all streams.
+    runs: u64,
+    /// The time that these took.
+    duration_s: f64,
+    calls_per_s: f64,
     /// Of the calls that have a result.
     latency_us: Option<Summary>,
+    /// The same from when each call was due: a late call counts also for those that were due while
+    /// it ran and that nobody could begin (coordinated omission). Of paced calls alone.
+    corrected_us: Option<Summary>,
     driver_us: Option<Summary>,
     overhead_us: Option<Summary>,
     load_ms: f64,
@@ -77,6 +115,17 @@ struct Report {
     /// Of this process and the driver's together.
     peak_rss_mib: f64,
     driver_peak_rss_mib: Option<f64>,
+    /// Each stream for itself, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    per_stream: Vec<StreamReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct StreamReport {
+    runs: u64,
+    periods_missed: Option<u64>,
+    deadlines_missed: Option<u64>,
+    latency_us: Option<Summary>,
 }
 
 fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), Failure> {
@@ -84,70 +133,67 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
     let instead = source.instead_for(&device)?;
     let source = instead.as_ref().unwrap_or(source);
     let open = if args.cache { ModelSession::open_cached } else { ModelSession::open };
-    let mut session = open(&device, source, &args.engine)?;
-    for warning in session.warnings() {
-        crate::failure::warn(&warning);
-    }
-    fill_inputs(&mut session, source)?;
-    let mut pacer = Pacer::new(args.pace.period);
-    let deadline = args.engine.deadline;
-    for _ in 0..(args.runs / 10).clamp(3, 1000) {
-        pacer.wait();
-        in_time(session.step(), deadline)?;
-    }
-    pacer.finish();
-    let mut figures = Figures::new()?;
-    let mut missed = Missed { deadlines: 0, periods: 0, of: args.runs.into() };
-    let progress = Progress::new(u64::from(args.runs), &source.name);
-    for _ in 0..args.runs {
-        pacer.wait();
-        let (sample, is_late) = in_time(session.step(), deadline)?;
-        if let Some(sample) = sample {
-            figures.record(sample);
+    let mut sessions = Vec::new();
+    for _ in 0..args.streams {
+        let mut session = open(&device, source, &args.engine)?;
+        if sessions.is_empty() {
+            for warning in session.warnings() {
+                crate::failure::warn(&warning);
+            }
         }
-        missed.deadlines += u64::from(is_late);
-        progress.step();
+        fill_inputs(&mut session, source)?;
+        sessions.push(session);
     }
-    missed.periods = pacer.finish();
-    progress.finish();
+    let measured = series::measure(args, &mut sessions, &source.name)?;
     let own = peak_rss_mib("self").unwrap_or(0.0);
     let driver = device.driver_process().and_then(|id| peak_rss_mib(&id.to_string()));
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let series::SeriesFigures { figures, missed, took, streams } = &measured;
+    let (period, deadline) = (args.pace.period, args.engine.deadline);
+    let corrected = period.map(|period| figures.latency.corrected(period));
+    if let Some(path) = &args.hgrm {
+        write_hgrm(path, &corrected.as_ref().unwrap_or(&figures.latency).hgrm())?;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
+    let calls_per_s = missed.of as f64 / took.as_secs_f64().max(1e-9);
+    let of_stream = |stream: &series::Stream| StreamReport {
+        runs: stream.missed.of,
+        periods_missed: period.map(|_| stream.missed.periods),
+        deadlines_missed: deadline.map(|_| stream.missed.deadlines),
+        latency_us: stream.figures.latency.summary(),
+    };
+    let several = streams.iter().filter(|_| streams.len() > 1);
     let report = Report {
         model: source.name.clone(),
         device: device.name().to_owned(),
         mode: args.engine.mode.name(),
-        period_ms: args.pace.period.map(millis),
-        periods_missed: args.pace.period.map(|_| missed.periods),
+        period_ms: period.map(millis),
+        periods_missed: period.map(|_| missed.periods),
         deadline_ms: deadline.map(millis),
         deadlines_missed: deadline.map(|_| missed.deadlines),
-        wait: args.engine.wait.name(),
+        wait: args.engine.wait().name(),
         threads: args.engine.threads,
-        runs: args.runs,
+        streams: streams.len(),
+        priority: args.engine.priority.name(),
+        preference: args.engine.preference.name(),
+        runs: missed.of,
+        duration_s: took.as_secs_f64(),
+        calls_per_s: (calls_per_s * 10.0).round() / 10.0,
         latency_us: figures.latency.summary(),
+        corrected_us: corrected.and_then(|latencies| latencies.summary()),
         driver_us: figures.driver.summary(),
         overhead_us: figures.overhead.summary(),
         load_ms: millis(source.load),
-        compile_ms: millis(session.compile),
+        compile_ms: sessions.first().map_or(0.0, |session| millis(session.compile)),
         peak_rss_mib: own + driver.unwrap_or(0.0),
         driver_peak_rss_mib: driver,
+        per_stream: several.map(of_stream).collect(),
     };
-    Ok((report, missed))
+    Ok((report, *missed))
 }
 
-/// Returns the time of a step, unless it was late; nothing where the driver gave it up for that.
-fn in_time(
-    step: Result<Sample, Failure>,
-    deadline: Option<Duration>,
-) -> Result<(Option<Sample>, bool), Failure> {
-    match step {
-        Ok(sample) => {
-            let is_late = deadline.is_some_and(|deadline| sample.latency > deadline);
-            Ok((Some(sample), is_late))
-        }
-        Err(failure) if deadline.is_some() && failure.is_deadline() => Ok((None, true)),
-        Err(failure) => Err(failure),
-    }
+fn write_hgrm(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| not_writable(path, &error))
 }
 
 /// The three figures of every call.
@@ -162,6 +208,12 @@ impl Figures {
     pub(crate) fn new() -> Result<Self, Failure> {
         let (latency, driver, overhead) = (Latencies::new()?, Latencies::new()?, Latencies::new()?);
         Ok(Self { latency, driver, overhead })
+    }
+
+    fn add(&mut self, others: &Self) {
+        self.latency.add(&others.latency);
+        self.driver.add(&others.driver);
+        self.overhead.add(&others.overhead);
     }
 
     pub(crate) fn record(&mut self, sample: Sample) {

@@ -1,15 +1,18 @@
 //! `nnburst run`: a model on raw tensors or on a photo.
 
+mod photos;
+
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use nnburst::hal::Operand;
 use nnburst_mlts::photo::Picture;
 use serde::Serialize;
 
 use crate::args::RunArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, not_made, not_writable};
 use crate::files::{Feed, read_at_most};
 use crate::pace::{Missed, Pacer};
 use crate::session::{ModelSession, open_device_for};
@@ -24,67 +27,127 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let source = source.with_hint(args.engine.hint);
     let device = open_device_for(&source.model, &args.engine)?;
     let source = source.instead_for(&device)?.unwrap_or(source);
-    let mut inputs = open_inputs(args, &source)?;
+    let photos = args.image.as_deref().filter(|path| path.is_dir());
+    let photos = photos.map(|dir| photos::find(dir, args)).transpose()?;
+    let mut inputs = if photos.is_some() { Vec::new() } else { open_inputs(args, &source)? };
     let labels = match &args.labels {
         Some(path) => Some(read_labels(path, &source)?),
         None => source.labels.clone().filter(|labels| fits(labels, &source)),
     };
     if let Some(dir) = &args.output {
         // Before the run, which may take long.
-        std::fs::create_dir_all(dir)
-            .map_err(|error| Failure::usage(format!("--output {}: {error}", dir.display())))?;
+        std::fs::create_dir_all(dir).map_err(|error| {
+            let failure = not_made(dir, &error);
+            Failure::usage(format!("--output {}", failure.message))
+        })?;
     }
-    let mut session = ModelSession::open(&device, &source, &args.engine)?;
+    let session = ModelSession::open(&device, &source, &args.engine)?;
     for warning in session.warnings() {
         crate::failure::warn(&warning);
     }
-    let mut files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
-    let mut last = files.clone();
-    let mut shapes = Vec::new();
-    let mut latencies = Latencies::new()?;
-    let mut pacer = Pacer::new(args.pace.period);
-    let mut late = 0;
+    let labels = labels.unwrap_or_default();
+    let device = device.name().to_owned();
+    let mut series = Series::new(args, &source, &labels, device, session)?;
+    if let Some(photos) = &photos {
+        return photos::classify(&mut series, photos, out);
+    }
     let reset_every =
         args.reset_every.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     for step in 0..usize::try_from(args.steps).unwrap_or(usize::MAX) {
         if step > 0 && step.is_multiple_of(reset_every) {
-            session.reset()?;
+            series.session.reset()?;
         }
         for input in &mut inputs {
-            session.write(input.at, &input.next()?)?;
+            series.session.write(input.at, &input.next()?)?;
         }
-        pacer.wait();
-        let latency = session.step()?.latency;
-        latencies.record(latency);
-        late += u64::from(args.engine.deadline.is_some_and(|deadline| latency > deadline));
-        shapes.clear();
-        for (((at, _), file), last) in source.outputs().zip(&mut files).zip(&mut last) {
-            *last = session.read(at)?;
-            shapes.push(session.output_shape(at)?);
-            if args.output.is_none() {
+        series.step()?;
+    }
+    series.write_outputs()?;
+    let report = series.report(None);
+    write_report(args, &report, out)?;
+    series.verdict()
+}
+
+/// A model that is run step by step, and what came out.
+struct Series<'a> {
+    args: &'a RunArgs,
+    source: &'a ModelSource,
+    /// The names of the first output's classes; empty where none are known.
+    labels: &'a [String],
+    device: String,
+    session: ModelSession,
+    pacer: Pacer,
+    latencies: Latencies,
+    /// Steps that took longer than the deadline.
+    late: u64,
+    /// The outputs of all steps, where they are to be written.
+    files: Vec<Vec<u8>>,
+    /// Those of the last step.
+    last: Vec<Vec<u8>>,
+    shapes: Vec<Vec<u32>>,
+}
+
+impl<'a> Series<'a> {
+    fn new(
+        args: &'a RunArgs,
+        source: &'a ModelSource,
+        labels: &'a [String],
+        device: String,
+        session: ModelSession,
+    ) -> Result<Self, Failure> {
+        let files: Vec<Vec<u8>> = source.outputs().map(|_| Vec::new()).collect();
+        Ok(Self {
+            args,
+            source,
+            labels,
+            device,
+            session,
+            pacer: Pacer::new(args.pace.period),
+            latencies: Latencies::new()?,
+            late: 0,
+            last: files.clone(),
+            files,
+            shapes: Vec::new(),
+        })
+    }
+
+    /// Computes what was written to the inputs; returns the time that it took.
+    fn step(&mut self) -> Result<Duration, Failure> {
+        self.pacer.wait();
+        let latency = self.session.step()?.latency;
+        self.latencies.record(latency);
+        self.late += u64::from(self.args.engine.deadline.is_some_and(|most| latency > most));
+        self.shapes.clear();
+        let outputs = self.source.outputs().zip(&mut self.files).zip(&mut self.last);
+        for (((at, _), file), last) in outputs {
+            *last = self.session.read(at)?;
+            self.shapes.push(self.session.output_shape(at)?);
+            if self.args.output.is_none() {
                 continue;
             }
-            match source.wide.outputs.contains(&at) {
+            match self.source.wide.outputs.contains(&at) {
                 true => file.extend(widened(last)),
                 false => file.extend_from_slice(last),
             }
         }
+        Ok(latency)
     }
-    if let Some(dir) = &args.output {
-        write_outputs(dir, &files)?;
+
+    fn write_outputs(&self) -> Result<(), Failure> {
+        let Some(dir) = &self.args.output else { return Ok(()) };
+        for (number, bytes) in self.files.iter().enumerate() {
+            let path = dir.join(format!("out{number}.bin"));
+            std::fs::write(&path, bytes).map_err(|error| not_writable(&path, &error))?;
+        }
+        Ok(())
     }
-    let missed = Missed { deadlines: late, periods: pacer.finish(), of: latencies.len() };
-    let labels = labels.unwrap_or_default();
-    let outputs = Computed { last: &last, shapes: &shapes, labels: &labels };
-    let report = report(args, &source, device.name(), &outputs, latencies.summary());
-    if args.json {
-        let line = serde_json::to_string(&report)
-            .map_err(|error| Failure::check(format!("the report: {error}")))?;
-        writeln!(out, "{line}")?;
-    } else {
-        print(&report, out)?;
+
+    /// Says whether calls were late.
+    fn verdict(&mut self) -> Result<(), Failure> {
+        let (periods, of) = (self.pacer.finish(), self.latencies.len());
+        let missed = Missed { deadlines: self.late, periods, of };
+        missed.verdict(&self.source.name, self.args.pace.period, self.args.engine.deadline)
     }
-    missed.verdict(&source.name, args.pace.period, args.engine.deadline)
 }
 
 /// An input, and where its bytes come from.
@@ -145,27 +208,20 @@ fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failu
         .collect()
 }
 
-fn write_outputs(dir: &Path, files: &[Vec<u8>]) -> Result<(), Failure> {
-    let failed = |path: &Path, error| Failure::check(format!("{}: {error}", path.display()));
-    for (number, bytes) in files.iter().enumerate() {
-        let path = dir.join(format!("out{number}.bin"));
-        std::fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
-    }
-    Ok(())
-}
-
 /// Bytes of the largest file that is taken for labels.
 const LABELS_LIMIT: usize = 16 << 20;
 
 /// The names of the classes, one for each element of the first output.
 fn read_labels(path: &Path, source: &ModelSource) -> Result<Vec<String>, Failure> {
     let shown = path.display();
-    let text = String::from_utf8(read_at_most(path, LABELS_LIMIT)?)
-        .map_err(|_| Failure::usage(format!("{shown}: not UTF-8")))?;
+    let text = String::from_utf8(read_at_most(path, LABELS_LIMIT)?).map_err(|_| {
+        Failure::usage(format!("{shown}: no text in UTF-8; give names of classes, one a line"))
+    })?;
     let labels: Vec<_> = text.trim_end().lines().map(|line| line.trim().to_owned()).collect();
     if !fits(&labels, source) {
         return Err(Failure::usage(format!(
-            "{shown}: {} labels, expected {}: output 0 of {} has as many classes",
+            "{shown}: {} labels, expected {}: output 0 of {} has as many classes; give the file of \
+             labels that belongs to this model, one name a line",
             labels.len(),
             classes(source),
             source.name
@@ -192,6 +248,9 @@ struct Report {
     model: String,
     device: String,
     mode: &'static str,
+    /// Of a folder, the photo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<String>,
     steps: u32,
     latency_us: Option<Summary>,
     outputs: Vec<OutputReport>,
@@ -214,55 +273,57 @@ struct Class {
     label: String,
 }
 
-/// The outputs of the last step.
-struct Computed<'a> {
-    last: &'a [Vec<u8>],
-    shapes: &'a [Vec<u32>],
-    /// The names of the first one's classes; empty where none are known.
-    labels: &'a [String],
+impl Series<'_> {
+    /// The outcome of the last step, of this photo.
+    fn report(&self, image: Option<String>) -> Report {
+        const SHOWN: usize = 8;
+        let Self { args, source, labels, .. } = self;
+        let mut outputs = Vec::new();
+        let mut classes = Vec::new();
+        for ((number, (_, operand)), last) in source.outputs().enumerate().zip(&self.last) {
+            let values = real_values(operand, last);
+            if number == 0 && (args.image.is_some() || !labels.is_empty()) {
+                classes = top(&values, args.top)
+                    .into_iter()
+                    .map(|index| Class {
+                        index,
+                        value: values.get(index).copied().unwrap_or(0.0),
+                        label: labels.get(index).cloned().unwrap_or_default(),
+                    })
+                    .collect();
+            }
+            outputs.push(OutputReport {
+                r#type: type_name(operand.kind),
+                dimensions: self.shapes.get(number).cloned().unwrap_or_default(),
+                first: values.into_iter().take(SHOWN).collect(),
+            });
+        }
+        Report {
+            model: source.name.clone(),
+            device: self.device.clone(),
+            mode: args.engine.mode.name(),
+            image,
+            steps: args.steps,
+            latency_us: self.latencies.summary(),
+            outputs,
+            top: classes,
+        }
+    }
 }
 
-fn report(
-    args: &RunArgs,
-    source: &ModelSource,
-    device: &str,
-    computed: &Computed<'_>,
-    latency_us: Option<Summary>,
-) -> Report {
-    const SHOWN: usize = 8;
-    let Computed { last, shapes, labels } = computed;
-    let mut outputs = Vec::new();
-    let mut classes = Vec::new();
-    for ((number, (_, operand)), last) in source.outputs().enumerate().zip(*last) {
-        let values = real_values(operand, last);
-        if number == 0 && (args.image.is_some() || !labels.is_empty()) {
-            classes = top(&values, args.top)
-                .into_iter()
-                .map(|index| Class {
-                    index,
-                    value: values.get(index).copied().unwrap_or(0.0),
-                    label: labels.get(index).cloned().unwrap_or_default(),
-                })
-                .collect();
-        }
-        outputs.push(OutputReport {
-            r#type: type_name(operand.kind),
-            dimensions: shapes.get(number).cloned().unwrap_or_default(),
-            first: values.into_iter().take(SHOWN).collect(),
-        });
+fn write_report(args: &RunArgs, report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
+    if !args.json {
+        return print(report, out);
     }
-    Report {
-        model: source.name.clone(),
-        device: device.to_owned(),
-        mode: args.engine.mode.name(),
-        steps: args.steps,
-        latency_us,
-        outputs,
-        top: classes,
-    }
+    let line = serde_json::to_string(report)
+        .map_err(|error| Failure::check(format!("the report: {error}")))?;
+    Ok(writeln!(out, "{line}")?)
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
+    if let Some(image) = &report.image {
+        writeln!(out, "{image}")?;
+    }
     for class in &report.top {
         writeln!(out, "{:>9.5}  {:>4}  {}", class.value, class.index, class.label)?;
     }
@@ -278,7 +339,9 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
             )?;
         }
     }
-    if let Some(latency) = report.latency_us {
+    if let Some(latency) = report.latency_us
+        && report.image.is_none()
+    {
         let (device, mode, latency) = (&report.device, report.mode, figure(latency.p50));
         writeln!(out, "{latency} us on {device}, {mode}")?;
     }
