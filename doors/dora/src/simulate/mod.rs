@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nnburst_doors_common::{Grammar, Key};
 
-use self::run::{Figures, Setup};
+use self::run::{Setup, SimulationResult};
 use crate::Failure;
 use crate::infer::names;
 use crate::settings::{Own, SettingsError, key, pairs};
@@ -52,8 +52,17 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
         "deal%"
     );
     for nodes in nodes {
-        let Figures { sent, done, dropped, lost, p50, p99, nodes_busy, link_busy, deal_busy } =
-            run::run(&Setup { nodes, ..setup.clone() });
+        let SimulationResult {
+            sent,
+            done,
+            dropped,
+            lost,
+            p50,
+            p99,
+            nodes_busy,
+            link_busy,
+            deal_busy,
+        } = run::run(&Setup { nodes, ..setup.clone() });
         let seconds = setup.time.as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
         let [sent, done, dropped] = [sent, done, dropped].map(|count| count as f64);

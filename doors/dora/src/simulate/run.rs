@@ -27,7 +27,7 @@ pub(super) struct Setup {
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct SimulationResult {
     pub(super) sent: u64,
     pub(super) done: u64,
     /// Frames in whose place newer ones were dealt.
@@ -83,13 +83,13 @@ struct Run<'a> {
     deals: Server,
     ages: Vec<Duration>,
     random: u64,
-    figures: Figures,
+    figures: SimulationResult,
 }
 
 /// The pause between two looks for silent nodes.
 const LOOK: Duration = Duration::from_millis(50);
 
-pub(super) fn run(setup: &Setup) -> Figures {
+pub(super) fn run(setup: &Setup) -> SimulationResult {
     let limits = DealLimits {
         credit: setup.credit,
         silence: Duration::from_millis(600),
@@ -107,7 +107,7 @@ pub(super) fn run(setup: &Setup) -> Figures {
         deals: Server::default(),
         ages: Vec::new(),
         random: 0x9e37_79b9_7f4a_7c15,
-        figures: Figures {
+        figures: SimulationResult {
             sent: 0,
             done: 0,
             dropped: 0,
@@ -208,7 +208,7 @@ impl Run<'_> {
         }
     }
 
-    fn end(mut self) -> Figures {
+    fn end(mut self) -> SimulationResult {
         self.ages.sort_unstable();
         let at = |share: usize| {
             let index = self.ages.len().saturating_sub(1) * share / 100;
@@ -218,7 +218,7 @@ impl Run<'_> {
         let busy: Duration = self.nodes.iter().map(|server| server.busy).sum();
         #[expect(clippy::cast_precision_loss, reason = "far fewer")]
         let nodes = self.nodes.len().max(1) as f64;
-        Figures {
+        SimulationResult {
             p50: at(50),
             p99: at(99),
             nodes_busy: busy.as_secs_f64() / time / nodes,

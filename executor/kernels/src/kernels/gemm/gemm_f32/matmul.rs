@@ -183,8 +183,8 @@ impl MatrixProduct {
                 *line = left.as_ptr().wrapping_add((start + at) * self.rows + first).cast();
             }
             let to = to.as_mut_ptr().wrapping_add(start);
-            // SAFETY: as many elements of each line of the transposed matrix as there are rows; what
-            // is written lies within rows of `stride`.
+            // SAFETY: each line of the transposed matrix has as many elements as there are rows;
+            // what is written lies within rows of `stride`.
             unsafe { (self.pack.run)(&lines[..count], rows, stride, to.cast()) };
         }
     }
