@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let fd = arguments.get(at + 1).ok_or("--fd needs a number")?.parse()?;
         return Ok(service::serve_inherited(&driver, fd, Some(&Sandbox::new()))?);
     }
-    let serving = service::serve_in(&driver, &service_dir()?, Some(&Sandbox::new()))?;
+    let serving = service::serve_in(&driver.service(), &service_dir()?, Some(&Sandbox::new()))?;
     println!("{} on {}", driver.name(), serving.path().display());
     loop {
         std::thread::park();
