@@ -73,12 +73,12 @@ const LARGE: u32 = 1 << 20;
 fn a_higher_priority_pauses_a_lower_one_between_its_steps() {
     let served = served(CPU);
     let high = prepared(&served.device, chain(300, LARGE), Priority::High);
-    let low = prepared(&served.device, chain(2000, 4), Priority::Low);
+    let low = prepared(&served.device, chain(20_000, 4), Priority::Low);
     let long = ones(LARGE);
     let short = ones(4);
     let words = begin(high.as_ref(), &long);
-    // 2000 steps over four elements take no time by themselves; held up at each, they take longer
-    // than the 300 large ones, unless those take 2000 times the patience of the lower one.
+    // 20,000 steps over four elements take no time by themselves; held up at each, they take longer
+    // than the 300 large ones, unless those take 20,000 times the patience of the lower one.
     low.execute_synchronously(&short.0, ExecutionOptions::default()).unwrap();
     assert!(is_written(&long.1[1]), "the higher one was over first");
     words.recv_timeout(HUNG).unwrap().unwrap();
