@@ -62,6 +62,8 @@ pub(crate) fn compile(compiler: &str, standard: &str, source: &str) -> Option<Pa
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", library().parent().unwrap());
+    // A service is slow to answer on a machine with other work, and would be left out.
+    command.env("NNBURST_SERVICE_TIMEOUT", "60000");
     command
 }
 
