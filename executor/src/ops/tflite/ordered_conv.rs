@@ -25,6 +25,10 @@ const LANES: usize = 16;
 /// as the registers of AVX2 hold, and more than one, as each sum waits for the one before it.
 const PIXELS: usize = 6;
 
+/// Products of a pixel from which on each is computed alone: a run may be stopped between pixels,
+/// and what is gathered for them takes memory.
+const LARGE: usize = 1 << 23;
+
 /// Neighbouring pixels of a line whose windows cover the same taps.
 #[derive(Clone, Copy, Debug)]
 struct Pixels {
@@ -35,10 +39,11 @@ struct Pixels {
 }
 
 impl Pixels {
-    /// Those from column `first` of a line on.
-    fn from(windows: &ConvWindows, batch: usize, y: usize, first: usize) -> Self {
+    /// Those from column `first` of a line on, at most `most` of them.
+    fn from(windows: &ConvWindows, most: usize, place: [usize; 3]) -> Self {
+        let [batch, y, first] = place;
         let taps = |x| windows.horizontal.tap_range(x);
-        let until = windows.output.width.min(first + PIXELS);
+        let until = windows.output.width.min(first + most);
         let count = (first..until).take_while(|&x| taps(x) == taps(first)).count();
         Self { batch, y, first, count }
     }
@@ -177,17 +182,18 @@ fn emit(
     let isa = call.isa();
     let rows = windows.output.batches * windows.output.height;
     let stride = outputs.next_multiple_of(LANES);
-    let room = 4 * PIXELS * (gathered + stride);
+    let most = if products.saturating_mul(outputs) < LARGE { PIXELS } else { 1 };
+    let room = 4 * most * (gathered + stride);
     call.emit_bands(compiled(isa, name, &shape, work), room, rows, move |mut io, band| {
         let fixed = io.inputs_and_outputs();
         let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
         let bias = has_bias.then(|| fixed.input::<f32>(2));
-        let (gathered, sums) = io.scratch_slice::<f32>().split_at_mut(PIXELS * gathered);
+        let (gathered, sums) = io.scratch_slice::<f32>().split_at_mut(most * gathered);
         for row in band {
             let (batch, y) = (row / windows.output.height, row % windows.output.height);
             let mut x = 0;
             while x < windows.output.width {
-                let pixels = Pixels::from(&windows, batch, y, x);
+                let pixels = Pixels::from(&windows, most, [batch, y, x]);
                 poll::work(pixels.count * (products * outputs / 8 + 8))?;
                 sum(isa, from, pixels, gathered, sums);
                 for (x, sums) in (x..x + pixels.count).zip(sums.chunks_exact(stride.max(1))) {
