@@ -9,8 +9,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nnburst_executor::testing::{Element, TestRng, random_model};
 use nnburst_hal::{
     Access, CACHE_TOKEN_BYTES, CacheHandles, DataLocation, Device, ExecutionOptions, ExtraParams,
-    Memory, Model, OperandLifeTime, OperandType, OperationType, PrepareOptions, PreparedModel,
-    Request, RequestArgument, RequestPool, Result, wait_for_prepared_model,
+    FileStatus, Memory, Model, OperandLifeTime, OperandType, OperationType, PrepareOptions,
+    PreparedModel, Request, RequestArgument, RequestPool, Result, wait_for_prepared_model,
 };
 
 pub use crate::cache::testing::stripe_sum;
@@ -183,7 +183,7 @@ fn file(bytes: &[u8]) -> Result<OwnedFd> {
 }
 
 fn contents(file: OwnedFd) -> Result<Vec<u8>> {
-    let size = nix::sys::stat::fstat(&file).map_or(0, |stat| stat.st_size.unsigned_abs());
+    let size = FileStatus::of(&file).map_or(0, |status| status.size);
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     let memory = Memory::from_fd(file, 0, size, false)?;
     if let Some(view) = memory.map(Access::Read)?.view(0..bytes.len()) {

@@ -52,6 +52,7 @@
 //! | a queue in an event loop | [`Readiness`] |
 //! | items whose size is known at run time | [`erased`] |
 //! | bits of one's own on the futex word | [`EventFlag`], [`Bits`] |
+//! | what a descriptor is of | [`file`] |
 //! | what went wrong | [`QueueError`], [`SetupError`] |
 
 mod consumer;
@@ -61,6 +62,7 @@ mod endpoint;
 pub mod erased;
 mod error;
 mod event_flag;
+pub mod file;
 mod foresight;
 mod interrupt;
 #[cfg_attr(loom, expect(dead_code, reason = "a model has no files to lay out"))]

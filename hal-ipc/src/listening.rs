@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{AtFlags, OFlag, renameat};
+use nix::fcntl::{OFlag, renameat};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
-use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat, fstatat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir, proc_path};
+use nnburst_hal::{FileIdentity, FileStatus};
 
 use crate::directory::{connect_to, socket_path};
 use crate::socket::is_answered;
@@ -61,7 +62,11 @@ impl Listening {
         fchmodat(&dir, passing.as_str(), mode, FchmodatFlags::FollowSymlink)?;
         listen(&listener, Backlog::new(BACKLOG)?)?;
         renameat(&dir, passing.as_str(), &dir, name_of_socket.as_os_str())?;
-        let file = SocketFile { inode: inode(&dir, &name_of_socket)?, dir, name: name_of_socket };
+        let file = SocketFile {
+            identity: FileStatus::of_name(&dir, name_of_socket.as_os_str())?.identity,
+            dir,
+            name: name_of_socket,
+        };
         Ok(Self { listener: listener.into(), path, _file: Some(file), _lock: Some(lock) })
     }
 
@@ -90,12 +95,13 @@ struct SocketFile {
     dir: Arc<TrustedDir>,
     name: OsString,
     /// Tells our file from a successor's of the same name.
-    inode: FileIdentity,
+    identity: FileIdentity,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if inode(&self.dir, &self.name).is_ok_and(|found| found == self.inode) {
+        let found = FileStatus::of_name(&self.dir, self.name.as_os_str());
+        if found.is_ok_and(|found| found.identity == self.identity) {
             let _ = unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
@@ -124,8 +130,11 @@ impl NameLock {
 
     /// Returns whether the file of that name is the one that is locked.
     fn is_there(&self) -> bool {
-        let ours = fstat(&self.file).map(|file| (file.st_dev, file.st_ino));
-        matches!((inode(&self.dir, &self.name), ours), (Ok(found), Ok(ours)) if found == ours)
+        let found = FileStatus::of_name(&self.dir, self.name.as_os_str());
+        match (found, FileStatus::of(&self.file)) {
+            (Ok(found), Ok(ours)) => found.identity == ours.identity,
+            _ => false,
+        }
     }
 }
 
@@ -135,15 +144,6 @@ impl Drop for NameLock {
             let _ = unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
-}
-
-/// Device and number of a file.
-type FileIdentity = (libc::dev_t, libc::ino_t);
-
-/// Device and number of what is there by a name.
-fn inode(dir: &TrustedDir, name: &OsString) -> io::Result<FileIdentity> {
-    let found = fstatat(dir, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
-    Ok((found.st_dev, found.st_ino))
 }
 
 /// Opens the directory, which is made with mode 0700 if need be and must be this user's own.

@@ -81,6 +81,7 @@ pub use memory::{
     Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, ProcessorAccess, View,
     ViewMut, WeakMemory, check_file_size, check_prompt, gather_pages, max_guarded_mappings,
 };
+pub use nnburst_fmq::file::{FileIdentity, FileStatus};
 pub use settings::{
     environment, setting, setting_variable, settings_file, settings_in, settings_text,
 };

@@ -6,9 +6,7 @@
 //! send anything, and dropping it does nothing that the parent could notice. What is made anew in
 //! the child works.
 
-use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit};
-
+pub use nnburst_fmq::file::check_file_size;
 #[cfg(not(loom))]
 pub use nnburst_fmq::process::open_pidfd;
 pub use nnburst_fmq::process::{
@@ -16,22 +14,6 @@ pub use nnburst_fmq::process::{
 };
 
 use crate::error::{HalError, Result};
-
-/// Returns whether the process may have a file of this size (`RLIMIT_FSIZE`). To be asked before a
-/// file grows: going beyond ends the process by SIGXFSZ, whose disposition is the host program's
-/// own.
-///
-/// # Errors
-/// `EFBIG`.
-pub fn check_file_size(size: u64) -> std::result::Result<(), Errno> {
-    // Limits have 32 bits on some machines.
-    let is_within =
-        |limit: libc::rlim_t| libc::rlim_t::try_from(size).is_ok_and(|size| size <= limit);
-    match getrlimit(Resource::RLIMIT_FSIZE) {
-        Ok((limit, _)) if !is_within(limit) => Err(Errno::EFBIG),
-        _ => Ok(()),
-    }
-}
 
 /// Has the allocator give large blocks back to the system as they are freed, for programs that
 /// serve others. By itself the C library's keeps up to 64 MiB for each thread that once freed as

@@ -4,11 +4,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::fstatat;
+use nix::fcntl::OFlag;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use nnburst_hal::trusted::{Owners, TrustError, TrustedDir};
-use nnburst_hal::{CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, Priority};
+use nnburst_hal::{
+    CACHE_TOKEN_BYTES, CacheFiles, CacheHandles, ExecutionPreference, FileStatus, Priority,
+};
 use sha2::{Digest, Sha256};
 
 pub(crate) type Token = [u8; CACHE_TOKEN_BYTES];
@@ -98,8 +99,7 @@ impl Files {
             (0..count).map(move |index| format!("{}{kind}{index}", self.stem))
         });
         let is_empty = |name: &String| {
-            fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
-                .is_ok_and(|file| file.st_size == 0)
+            FileStatus::of_name(&dir, name.as_str()).is_ok_and(|file| file.size == 0)
         };
         let empty: Vec<_> = names.filter(is_empty).collect();
         if empty.is_empty() {

@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Once;
 
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::sys::stat::fstat;
-use nnburst_hal::{VlogMask, VlogTag, environment, setting};
+use nnburst_hal::{FileStatus, VlogMask, VlogTag, environment, setting};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
@@ -112,10 +111,11 @@ fn lines(is_json: bool) -> Box<dyn Layer<Registry> + Send + Sync> {
 /// Returns whether standard error is what systemd connected to its journal: the device and inode in
 /// `JOURNAL_STREAM` are its.
 fn is_journal() -> bool {
-    let (Some(named), Ok(stderr)) = (environment("JOURNAL_STREAM"), fstat(io::stderr())) else {
+    let (Some(named), Ok(stderr)) = (environment("JOURNAL_STREAM"), FileStatus::of(io::stderr()))
+    else {
         return false;
     };
-    named.to_string_lossy() == format!("{}:{}", stderr.st_dev, stderr.st_ino)
+    named.to_string_lossy() == format!("{}:{}", stderr.identity.device(), stderr.identity.inode)
 }
 
 /// A setting of the log that can't be followed.

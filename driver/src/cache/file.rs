@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::stat::{SFlag, fstat};
+use nix::sys::stat::SFlag;
 use nix::sys::uio::{pread, pwrite};
 use nix::unistd::{Pid, ftruncate};
 use nnburst_executor::{AlignedBytes, Snapshot};
 use nnburst_hal::process::without_signals;
 use nnburst_hal::{
-    Access, Budget, CACHE_TOKEN_BYTES, HalError, Mapping, Memory, MemoryError, Result, View,
-    check_file_size, gather_pages, try_filled,
+    Access, Budget, CACHE_TOKEN_BYTES, FileStatus, HalError, Mapping, Memory, MemoryError, Result,
+    View, check_file_size, gather_pages, try_filled,
 };
 
 use super::checksum::{BLOCK, Checksum};
@@ -147,7 +147,7 @@ impl<'a> CacheFile<'a> {
     /// # Errors
     /// `INVALID_ARGUMENT` for what is no file, or can't be both read and written.
     pub(super) fn new(file: &'a OwnedFd) -> Result<Self> {
-        let kind = fstat(file).map(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+        let kind = FileStatus::of(file).map(|status| status.kind);
         if kind != Ok(SFlag::S_IFREG) {
             return Err(HalError::invalid("a cache file is no regular file"));
         }
@@ -161,7 +161,7 @@ impl<'a> CacheFile<'a> {
     /// Cuts the file to nothing. An empty one is let be: ext4 takes the cut for the start of a
     /// replacement, and sends such a file to the disk when it is closed, which takes milliseconds.
     pub(super) fn clear(&self) -> Result<()> {
-        match fstat(self.0).map_err(failed("fstat"))?.st_size {
+        match FileStatus::of(self.0).map_err(failed("statx"))?.size {
             0 => Ok(()),
             _ => ftruncate(self.0, 0).map_err(failed("ftruncate")),
         }
@@ -212,7 +212,7 @@ impl<'a> CacheFile<'a> {
         let mut bytes = [0; 128];
         self.read(0, &mut bytes).map_err(|_| refused("is too short"))?;
         let header = Header::parse(role, &bytes).ok_or_else(|| refused("is not ours"))?;
-        let length = fstat(self.0).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        let length = FileStatus::of(self.0).map_or(0, |status| status.size);
         // Before the length sizes an allocation.
         if header.length > MAX_BODY || Some(length) != header.file_bytes() {
             return Err(refused("has another length than it says"));

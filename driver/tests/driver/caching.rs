@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::stat::Mode;
 use nix::sys::uio::{pread, pwrite};
 use nix::unistd::{Whence, ftruncate, lseek};
 use nnburst_hal::*;
@@ -45,7 +45,7 @@ impl Files {
 }
 
 fn read(file: &OwnedFd) -> Vec<u8> {
-    let mut bytes = vec![0; fstat(file).unwrap().st_size.unsigned_abs() as usize];
+    let mut bytes = vec![0; usize::try_from(FileStatus::of(file).unwrap().size).unwrap()];
     pread(file, &mut bytes, 0).unwrap();
     bytes
 }

@@ -13,11 +13,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
 use super::{Backing, Parts, QueueMemory};
+use crate::file::{FileIdentity, FileStatus, check_file_size};
 use crate::layout::{self, LIMIT, PartSpan, PartSpans};
 use crate::sys::{errno, failed, page_size};
 use crate::{Part, SetupError};
@@ -44,11 +43,7 @@ pub(crate) fn create(bytes: u64, more_seals: SealFlag) -> Result<OwnedFd, SetupE
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create("MessageQueue", flags).map_err(failed("memfd_create"))?;
     let size = bytes.checked_next_multiple_of(page_size()).unwrap_or(u64::MAX);
-    // Growing beyond the limit ends the process by SIGXFSZ, whose disposition is the program's own.
-    let (largest, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(failed("getrlimit"))?;
-    if size > widened(largest) {
-        return Err(failed("ftruncate")(Errno::EFBIG));
-    }
+    check_file_size(size).map_err(failed("ftruncate"))?;
     let size = libc::off_t::try_from(size).unwrap_or(libc::off_t::MAX);
     ftruncate(&fd, size).map_err(failed("ftruncate"))?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | more_seals;
@@ -122,7 +117,7 @@ pub(crate) fn map(
 
 /// One file and the parts that lie in it. Two descriptors of one file count as one.
 struct File<'fds> {
-    identity: (u64, u64),
+    identity: FileIdentity,
     fd: BorrowedFd<'fds>,
     places: Vec<PartSpan>,
 }
@@ -137,8 +132,7 @@ impl File<'_> {
         {
             return Err(SetupError::Unsealed { part, source });
         }
-        let size = fstat(self.fd).map_err(failed("fstat"))?.st_size;
-        let size = u64::try_from(size).unwrap_or(0);
+        let size = FileStatus::of(self.fd).map_err(failed("statx"))?.size;
         for (i, place) in self.places.iter().enumerate() {
             if place.end() > size {
                 return Err(SetupError::PastEnd { part: place.part, end: place.end(), size });
@@ -171,14 +165,8 @@ impl File<'_> {
     }
 }
 
-fn identity(fd: &OwnedFd) -> Result<(u64, u64), SetupError> {
-    let stat = fstat(fd).map_err(failed("fstat"))?;
-    Ok((widened(stat.st_dev), widened(stat.st_ino)))
-}
-
-/// A number of the kernel's interface that has 32 bits on some machines.
-fn widened(number: impl Into<u64>) -> u64 {
-    number.into()
+fn identity(fd: &OwnedFd) -> Result<FileIdentity, SetupError> {
+    Ok(FileStatus::of(fd).map_err(failed("statx"))?.identity)
 }
 
 /// Every file's mapping; dropped with the last handle to the memory.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
-    BurstCallback, BurstOptions, Charge, HalError, Memory, RealTimeProfile, Resource, Result,
-    try_collect,
+    BurstCallback, BurstOptions, Charge, FileStatus, HalError, Memory, RealTimeProfile, Resource,
+    Result, try_collect,
 };
 
 use super::objects::{Charges, Object};
@@ -82,8 +82,7 @@ const MOST_KEPT: u64 = 2 << 20;
 /// Charges what it takes to map a queue and to take packets out of it.
 fn charge_queue(charge: &mut Charge, queue: &Descriptor) -> Result<()> {
     for file in &queue.fds {
-        let bytes =
-            nix::sys::stat::fstat(file).map_or(0, |file| u64::try_from(file.st_size).unwrap_or(0));
+        let bytes = FileStatus::of(file).map_or(0, |file| file.size);
         charge.grow(Resource::Mappings, 1)?;
         charge.grow(Resource::AddressSpace, bytes)?;
         charge.grow(Resource::Memory, bytes.min(MOST_KEPT))?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nnburst_hal::{
     BufferDesc, BufferRole, CacheHandles, Charge, ExecutionCallback, ExecutionOptions,
-    ExecutionResult, FlowEnd, HalError, Layer, Model, Phase, PreparedModelCallback, Request,
-    Resource, Result, TimePoint, trace_flow, trace_span, trace_to, try_collect,
+    ExecutionResult, FileStatus, FlowEnd, HalError, Layer, Model, Phase, PreparedModelCallback,
+    Request, Resource, Result, TimePoint, trace_flow, trace_span, trace_to, try_collect,
 };
 use serde::Serialize;
 
@@ -295,10 +295,8 @@ impl Session {
 
 /// Bytes of some files.
 fn bytes_of(files: &[OwnedFd]) -> u64 {
-    let length = |file| {
-        nix::sys::stat::fstat(file).map_or(0, |file| u64::try_from(file.st_size).unwrap_or(0))
-    };
-    files.iter().fold(0, |sum: u64, file| sum.saturating_add(length(file)))
+    let lengths = files.iter().map(|file| FileStatus::of(file).map_or(0, |file| file.size));
+    lengths.fold(0, u64::saturating_add)
 }
 
 /// Returns the charges of a call for as long as it is at work: its message, and descriptors that

@@ -16,7 +16,8 @@ use nix::sys::stat::SFlag;
 use nix::sys::statfs::{Statfs, fstatfs};
 
 use super::error::MemoryError;
-use crate::sys::{FileStatus, file_status, seals};
+use crate::FileStatus;
+use crate::sys::seals;
 
 /// `HUGETLBFS_MAGIC` of <linux/magic.h>.
 const HUGETLBFS_MAGIC: u32 = 0x958458f6;
@@ -139,16 +140,16 @@ fn kind_of(fd: BorrowedFd<'_>) -> Result<Kind, MemoryError> {
         let is_huge = is_of(system, HUGETLBFS_MAGIC);
         return Ok(if is_huge { Kind::HugePages } else { Kind::MemoryFile });
     }
-    let FileStatus { kind, device_major } = status(fd)?;
-    Ok(match kind {
-        SFlag::S_IFREG => Kind::Regular { device_major },
+    let status = status(fd)?;
+    Ok(match status.kind {
+        SFlag::S_IFREG => Kind::Regular { device_major: status.identity.major },
         kind if kind.is_empty() => Kind::Anonymous,
         _ => Kind::Other,
     })
 }
 
 fn status(fd: BorrowedFd<'_>) -> Result<FileStatus, MemoryError> {
-    file_status(fd).map_err(MemoryError::system("statx"))
+    FileStatus::remembered(fd).map_err(MemoryError::system("statx"))
 }
 
 /// The type of the mount with this number, out of `/proc/self/mountinfo`: the first word after the

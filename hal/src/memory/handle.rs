@@ -13,9 +13,10 @@ use nix::unistd::ftruncate;
 use super::backing::Backing;
 use super::error::{MemoryError, MemoryKind};
 use super::mapping::{Access, Mapping};
+use crate::FileStatus;
 use crate::budget::{Budget, Charge};
 use crate::process::{Origin, check_file_size};
-use crate::sys::{file_size, offset, pread, pwrite, retry_on_intr, seals};
+use crate::sys::{offset, pread, pwrite, retry_on_intr, seals};
 
 /// A shared memory by its handle. Clones are the same memory; so is what [`Memory::id`] tells
 /// apart.
@@ -441,7 +442,7 @@ fn copy_file_bytes(
 }
 
 fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {
-    let file = file_size(fd).map_err(MemoryError::system("statx"))?;
+    let file = FileStatus::of(fd).map_err(MemoryError::system("statx"))?.size;
     match offset.checked_add(size) {
         Some(end) if end <= file => Ok(()),
         _ => Err(MemoryError::OutOfFile { offset, size, file }),

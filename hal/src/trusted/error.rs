@@ -43,7 +43,7 @@ pub enum TrustError {
         /// The file.
         path: PathBuf,
         /// Its names.
-        links: u64,
+        links: u32,
     },
     /// It is of another kind.
     #[error("{} is not used: not a {expected}", path.display())]

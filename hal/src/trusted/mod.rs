@@ -21,16 +21,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::NixPath;
-use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::{Mode, SFlag, mkdirat};
 
-use crate::sys::{FileOwner, file_owner, file_type};
+use crate::FileStatus;
 
 pub use error::TrustError;
 pub use owners::Owners;
@@ -82,7 +80,7 @@ impl TrustedDir {
         if !step.is_directory() {
             return Err(TrustError::Kind { path: step.path, expected: "directory" });
         }
-        let (owner, mode) = (step.stat.uid, step.stat.mode & 0o7777);
+        let (owner, mode) = (step.stat.owner, step.stat.mode);
         let shared = step.shared || mode & OTHERS_WRITE != 0;
         Ok(Self { fd: step.fd, path: step.path, owner, mode, owners, shared })
     }
@@ -114,18 +112,10 @@ impl TrustedDir {
     /// # Errors
     /// It can't be read.
     pub fn names(&self) -> Result<Vec<OsString>, TrustError> {
-        let failed = |errno: Errno| TrustError::system(&self.path, errno);
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut dir = Dir::openat(&self.fd, c".", flags, Mode::empty()).map_err(failed)?;
-        let mut names = Vec::new();
-        for entry in dir.iter() {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_bytes();
-            if !matches!(name, b"." | b"..") {
-                names.push(OsString::from_vec(name.to_vec()));
-            }
-        }
-        Ok(names)
+        let entries = std::fs::read_dir(proc_path(self.as_fd()));
+        entries
+            .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+            .map_err(|source| TrustError::System { path: self.path.clone(), source })
     }
 
     /// Opens a regular file in it, as `flags` say, without following a link; made with mode 0600
@@ -144,7 +134,7 @@ impl TrustedDir {
             Errno::ELOOP => TrustError::Link { path: path.clone() },
             errno => TrustError::system(&path, errno),
         })?;
-        let stat = file_owner(&fd).map_err(|errno| TrustError::system(&path, errno))?;
+        let stat = FileStatus::of(&fd).map_err(|errno| TrustError::system(&path, errno))?;
         let step = Step { fd, path, stat, shared: self.shared };
         step.check_file(self.owners)?;
         if flags.intersects(OFlag::O_WRONLY | OFlag::O_RDWR) {
@@ -230,7 +220,7 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
 struct Step {
     fd: OwnedFd,
     path: PathBuf,
-    stat: FileOwner,
+    stat: FileStatus,
     /// True if a directory on the way is one that everybody may write.
     shared: bool,
 }
@@ -244,7 +234,7 @@ impl Step {
     ) -> Result<Self, TrustError> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened =
-            openat(dir, name, flags, Mode::empty()).and_then(|fd| Ok((file_owner(&fd)?, fd)));
+            openat(dir, name, flags, Mode::empty()).and_then(|fd| Ok((FileStatus::of(&fd)?, fd)));
         match opened {
             Ok((stat, fd)) => Ok(Self { fd, path, stat, shared }),
             Err(errno) => Err(TrustError::system(&path, errno)),
@@ -252,7 +242,7 @@ impl Step {
     }
 
     fn kind(&self) -> SFlag {
-        file_type(self.stat.mode)
+        self.stat.kind
     }
 
     fn is_directory(&self) -> bool {
@@ -262,11 +252,11 @@ impl Step {
     /// Returns whether root alone decides what is here.
     fn is_roots(&self, owners: Owners) -> bool {
         let alone = self.stat.mode & OTHERS_WRITE == 0 || self.kind() == SFlag::S_IFLNK;
-        !self.shared && alone && owners.is_root(self.stat.uid, self.shared)
+        !self.shared && alone && owners.is_root(self.stat.owner, self.shared)
     }
 
     fn check_owner(&self, owners: Owners) -> Result<(), TrustError> {
-        let owner = self.stat.uid;
+        let owner = self.stat.owner;
         if owners.has(owner) || owners.is_root(owner, self.shared) {
             return Ok(());
         }
@@ -276,8 +266,8 @@ impl Step {
     /// A directory on the way; one that is shared must be root's and sticky.
     fn check_directory(&self, owners: Owners) -> Result<(), TrustError> {
         self.check_owner(owners)?;
-        let mode = self.stat.mode & 0o7777;
-        let sticky = mode & 0o1000 != 0 && owners.is_root(self.stat.uid, self.shared);
+        let mode = self.stat.mode;
+        let sticky = mode & 0o1000 != 0 && owners.is_root(self.stat.owner, self.shared);
         if mode & OTHERS_WRITE != 0 && !sticky {
             return Err(TrustError::Writable { path: self.path.clone(), mode });
         }
@@ -291,7 +281,7 @@ impl Step {
             _ => return Err(TrustError::Kind { path: self.path.clone(), expected: "file" }),
         }
         self.check_owner(owners)?;
-        let mode = self.stat.mode & 0o7777;
+        let mode = self.stat.mode;
         if mode & OTHERS_WRITE != 0 {
             return Err(TrustError::Writable { path: self.path.clone(), mode });
         }
