@@ -100,6 +100,17 @@ impl Patches {
         (lines.start * self.stride_h).saturating_sub(self.top).min(end)..end
     }
 
+    /// The distance of a pixel from the one that is `lines` lines further, with pixels `pixel`
+    /// apart. A step that no window and no tap takes may lead out of a 32-bit address space.
+    pub fn lines_apart(&self, lines: usize, pixel: usize) -> usize {
+        lines.wrapping_mul(self.in_width * pixel)
+    }
+
+    /// The distance of a pixel from the one that is `columns` columns further, likewise.
+    pub fn columns_apart(columns: usize, pixel: usize) -> usize {
+        columns.wrapping_mul(pixel)
+    }
+
     /// Bytes of the image that each further line of outputs needs.
     pub fn input_bytes_per_line<T>(&self) -> usize {
         self.stride_h * self.in_width * self.channels * size_of::<T>()

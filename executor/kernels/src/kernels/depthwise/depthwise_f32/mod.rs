@@ -169,9 +169,9 @@ impl Depthwise {
             let tap = region.lines.start * weight_line + (region.columns.start + 1) * self.padded;
             let pixels = Pixels {
                 input: first.wrapping_add(region.input * step),
-                tap_line: p.dilation_h * p.in_width * step,
-                tap_column: p.dilation_w * step,
-                step: p.stride_w * step,
+                tap_line: p.lines_apart(p.dilation_h, step),
+                tap_column: Patches::columns_apart(p.dilation_w, step),
+                step: Patches::columns_apart(p.stride_w, step),
                 weights: packed[(tap + channel).min(packed.len())..].as_ptr(),
                 weight_column: self.padded,
                 weight_line,
@@ -183,7 +183,7 @@ impl Depthwise {
                 output_step: output.pitch,
                 count: region.width,
                 height: region.height,
-                input_line: p.stride_h * p.in_width * step,
+                input_line: p.lines_apart(p.stride_h, step),
                 output_line: p.out_width * output.pitch,
                 low: self.low,
                 high: self.high,

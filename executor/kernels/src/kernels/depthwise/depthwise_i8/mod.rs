@@ -220,9 +220,9 @@ impl Depthwise {
             let pixels = Pixels {
                 input: image.row(run.input),
                 bytes,
-                tap_line: p.dilation_h * p.in_width * image.pitch,
-                tap_column: p.dilation_w * image.pitch,
-                step: p.stride_w * image.pitch,
+                tap_line: p.lines_apart(p.dilation_h, image.pitch),
+                tap_column: Patches::columns_apart(p.dilation_w, image.pitch),
+                step: Patches::columns_apart(p.stride_w, image.pitch),
                 weights: packed[tap.min(packed.len())..].as_ptr(),
                 weight_column: padded,
                 weight_line,

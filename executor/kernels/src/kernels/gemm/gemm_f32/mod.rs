@@ -221,11 +221,11 @@ impl Gemm {
                     let output_at = region.output + at * p.out_width;
                     let whole = Tile {
                         input: image.row(input),
-                        row_stride: p.stride_w * image.pitch,
+                        row_stride: Patches::columns_apart(p.stride_w, image.pitch),
                         segments: (region.lines.len(), columns),
                         input_steps: (
-                            p.dilation_h * p.in_width * image.pitch,
-                            p.dilation_w * image.pitch,
+                            p.lines_apart(p.dilation_h, image.pitch),
+                            Patches::columns_apart(p.dilation_w, image.pitch),
                         ),
                         weights_steps: (line, tap * panel.width.columns),
                         len,
