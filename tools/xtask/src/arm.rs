@@ -121,6 +121,7 @@ impl Machine {
                     .flat_map(|package| ["--package", *package]),
             )
             .args(["--lib", "--test", "graphs", "--test", "references", "--target", self.target])
+            .for_few_runs()
             .env(&format!("CARGO_TARGET_{target}_LINKER"), self.linker.0)
     }
 }
