@@ -6,11 +6,12 @@ mod common;
 mod two_users;
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use common::{command, ended, json, path, signal, text, until};
 use two_users::{TwoUsers, VICTIM, chmod, directory};
@@ -108,6 +109,55 @@ fn a_user_has_its_bursts_and_a_reload_changes_their_number() {
     assert!(log.contains("takes effect with the next start") && log.contains("threads"), "{log}");
     signal("-9", first.id());
     ended(&mut first);
+}
+
+#[test]
+fn a_driver_is_replaced_under_its_clients() {
+    let mut old = Service::start("", &["--set", "drain=1h"]);
+    let client = |service: &Service| {
+        let endless = ["bench", "--builtin", "add1", "--runs", "4000000000", "--period", "1"];
+        let endless = [&endless[..], &["--mode", "burst", "--device", DRIVER]].concat();
+        service.client(&endless).spawn().unwrap()
+    };
+    let has_burst = |log: &Output| text(&log.stdout).contains("burst");
+    let mut first = client(&old);
+    until("the first burst", || has_burst(&old.run(&["dump", DRIVER])));
+
+    let next = |service: &Service, drain: &str| {
+        let taking = ["serve", "--driver", DRIVER, "--take-over", "--set", drain];
+        let mut taking = service.client(&taking);
+        let child = taking.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serves on"), "{line}");
+        child
+    };
+    let mut second_driver = next(&old, "drain=100ms");
+    // New clients find the new process, and the one before goes on.
+    assert!(!has_burst(&old.run(&["dump", DRIVER])));
+    assert!(old.bench("sync", "3").0);
+    assert!(first.try_wait().unwrap().is_none() && old.child.try_wait().unwrap().is_none());
+    assert!(!old.run(&["serve", "--driver", DRIVER]).status.success(), "it is served");
+
+    // The process before ends by itself, and leaves the socket to who has the name.
+    signal("-9", first.id());
+    ended(&mut first);
+    assert_eq!(ended(&mut old.child), Some(0));
+    assert!(old.log().contains("another process has the name"), "{}", old.log());
+    assert!(old.bench("sync", "3").0);
+
+    // Clients that don't go are disconnected when the time is over.
+    let mut second = client(&old);
+    until("the second burst", || has_burst(&old.run(&["dump", DRIVER])));
+    let mut third_driver = next(&old, "drain=1h");
+    assert_eq!(ended(&mut second_driver), Some(0));
+    ended(&mut second);
+    assert!(old.bench("sync", "3").0);
+    signal("-TERM", third_driver.id());
+    assert_eq!(ended(&mut third_driver), Some(0));
+    let left = fs::read_dir(old.dir.path().join("services")).unwrap().count();
+    assert_eq!(left, 0, "sockets and locks go with the last process");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nnburst_hal::process;
-use nnburst_hal_ipc::{Service, Serving, inherited, raise_descriptor_limit};
+use nnburst_hal_ipc::{BoundService, Service, Serving, inherited, raise_descriptor_limit};
 
 use crate::device::CpuDriver;
 use crate::sandbox::Sandbox;
@@ -22,10 +22,36 @@ use crate::sandbox::Sandbox;
 /// The directory is not ours alone, the name is served already, or the sandbox can't be entered.
 pub fn serve_in(service: &Service, dir: &Path, sandbox: Option<&Sandbox>) -> io::Result<Serving> {
     raise_descriptor_limit();
-    let (bound, sandbox) = match service.bind_activated()? {
-        Some(bound) => (bound, sandbox.cloned()),
-        None => (service.bind(dir)?, sandbox.map(|sandbox| sandbox.clone().removing_in(dir))),
-    };
+    match service.bind_activated()? {
+        Some(bound) => accept(bound, sandbox.cloned()),
+        None => accept(service.bind(dir)?, sandbox.map(|sandbox| removing_in(sandbox, dir))),
+    }
+}
+
+/// As [`serve_in`]; where another process serves by that name, it loses it to this one, and serves
+/// on those clients that it has.
+///
+/// # Errors
+/// The directory is not ours alone, the socket is a service manager's to give, or the sandbox can't
+/// be entered.
+pub fn take_over_in(
+    service: &Service,
+    dir: &Path,
+    sandbox: Option<&Sandbox>,
+) -> io::Result<Serving> {
+    raise_descriptor_limit();
+    if service.bind_activated()?.is_some() {
+        let why = "a service manager's socket is its own to give: restart the service there";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    accept(service.take_over(dir)?, sandbox.map(|sandbox| removing_in(sandbox, dir)))
+}
+
+fn removing_in(sandbox: &Sandbox, dir: &Path) -> Sandbox {
+    sandbox.clone().removing_in(dir)
+}
+
+fn accept(bound: BoundService, sandbox: Option<Sandbox>) -> io::Result<Serving> {
     if let Some(sandbox) = sandbox {
         sandbox.enforce()?;
     }

@@ -54,7 +54,7 @@ pub use pool::Pool;
 pub use process::{ProcessLimits, raise_descriptor_limit};
 pub use server::{
     BoundService, ClientStatistics, Counts, Driver, Peer, ResourceUse, Service, ServiceStatistics,
-    Serving, WorkKind, WorkStatistics,
+    Serving, Succession, WorkKind, WorkStatistics,
 };
 pub use spawn::{Spawned, inherited};
 pub use wire::{PROTOCOL_VERSION, WireError, decode, encode};

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, renameat};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
@@ -37,19 +39,33 @@ pub(crate) struct Listening {
     listener: UnixListener,
     path: PathBuf,
     /// `None` where the file is somebody else's to remove.
-    _file: Option<SocketFile>,
+    file: Option<SocketFile>,
     /// The lock that owning the name means; the system lifts it when the process is gone.
-    _lock: Option<NameLock>,
+    lock: Mutex<Option<NameLock>>,
+}
+
+/// Whose name it is that a service is to listen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nobody's.
+    Free,
+    /// Nobody's, or that of a process that serves it: which clients no longer find from then on,
+    /// and which is to serve those that it has until they go.
+    TakeOver,
 }
 
 impl Listening {
     /// Listens as `name`. A socket nobody listens on any more is replaced; of two who come at a
-    /// time one gets the name.
-    pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
+    /// time one gets the name, or, where both take it over, the other has it in the end.
+    pub(crate) fn bind(dir: &Path, name: &str, claim: Claim) -> io::Result<Self> {
         let path = socket_path(dir, name)?;
         let dir = Arc::new(own_directory(dir)?);
         let name_of_socket = OsString::from(path.file_name().unwrap_or_default());
-        let lock = own(&dir, &format!(".{name}.lock").into(), &name_of_socket)?;
+        let name_of_lock = format!(".{name}.lock").into();
+        let owned = match claim {
+            Claim::Free => Some(own(&dir, &name_of_lock, &name_of_socket)?),
+            Claim::TakeOver => None,
+        };
         // A name of our own first, then renamed: the file has its mode before anybody can find it,
         // and replacing a dead socket is one step.
         let passing = format!(".{name}.{}", std::process::id());
@@ -62,30 +78,55 @@ impl Listening {
         fchmodat(&dir, passing.as_str(), mode, FchmodatFlags::FollowSymlink)?;
         listen(&listener, Backlog::new(BACKLOG)?)?;
         renameat(&dir, passing.as_str(), &dir, name_of_socket.as_os_str())?;
+        let lock = owned.or_else(|| inherit(&dir, &name_of_lock));
         let file = SocketFile {
             identity: FileStatus::of_name(&dir, name_of_socket.as_os_str())?.identity,
+            changes: changes(&dir).ok(),
             dir,
             name: name_of_socket,
         };
-        Ok(Self { listener: listener.into(), path, _file: Some(file), _lock: Some(lock) })
+        let listener = UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, path, file: Some(file), lock: Mutex::new(lock) })
     }
 
     /// A socket that listens already; its file is its maker's.
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Self> {
         let listener = UnixListener::from(socket);
-        // The manager's may be set not to wait; ours waits in a thread of its own.
-        listener.set_nonblocking(false)?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { listener, path, _file: None, _lock: None })
+        Ok(Self { listener, path, file: None, lock: Mutex::new(None) })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The socket, which doesn't wait for clients.
     pub(crate) fn listener(&self) -> &UnixListener {
         &self.listener
+    }
+
+    /// Returns whether nobody else has the socket, such as a service manager for the next process.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// What becomes readable when names in the directory change; `None` where the system has no
+    /// more of its kind.
+    pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_ref()?.changes.as_ref()?.as_fd())
+    }
+
+    /// Returns whether the name leads to another's socket, once it has taken note of the changes.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.file.as_ref().is_some_and(SocketFile::is_replaced)
+    }
+
+    /// Gives the name up; the socket goes on listening for those who found it before.
+    pub(crate) fn give_up_name(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
@@ -96,12 +137,34 @@ struct SocketFile {
     name: OsString,
     /// Tells our file from a successor's of the same name.
     identity: FileIdentity,
+    changes: Option<Inotify>,
+}
+
+impl SocketFile {
+    fn is_replaced(&self) -> bool {
+        // They say no more than that there were any.
+        while self.changes.as_ref().is_some_and(|changes| changes.read_events().is_ok()) {}
+        self.found().is_some_and(|found| found != self.identity)
+    }
+
+    /// The file that has our name.
+    fn found(&self) -> Option<FileIdentity> {
+        let status = FileStatus::of_name(&self.dir, self.name.as_os_str());
+        status.ok().map(|status| status.identity)
+    }
+}
+
+/// Watches the names of a directory for new ones.
+fn changes(dir: &TrustedDir) -> Result<Inotify, Errno> {
+    let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+    let appearing = AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_CREATE;
+    changes.add_watch(&proc_path(dir.as_fd()), appearing)?;
+    Ok(changes)
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let found = FileStatus::of_name(&self.dir, self.name.as_os_str());
-        if found.is_ok_and(|found| found.identity == self.identity) {
+        if self.found() == Some(self.identity) {
             let _ = unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }
@@ -190,6 +253,20 @@ fn own(dir: &Arc<TrustedDir>, lock_name: &OsString, socket: &OsString) -> io::Re
     }
 }
 
+/// Takes the lock of a name whose socket is ours already, from whoever had the name before: that
+/// process gives it up once it has noticed. `None` if it doesn't; it may be stopped.
+fn inherit(dir: &Arc<TrustedDir>, lock_name: &OsString) -> Option<NameLock> {
+    let end = Instant::now() + PARTING;
+    while Instant::now() < end {
+        if let Ok(Some(lock)) = NameLock::take(dir, lock_name) {
+            return Some(lock);
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    tracing::warn!(lock = ?dir.path().join(lock_name), "the process before keeps its lock");
+    None
+}
+
 /// The listener on a socket.
 enum Presence {
     Nobody,
@@ -220,16 +297,16 @@ mod tests {
     fn a_socket_is_private_replaceable_once_dead_and_gone_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("services");
-        let first = Listening::bind(&dir, "one").unwrap();
+        let first = Listening::bind(&dir, "one", Claim::Free).unwrap();
         assert_eq!(std::fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
         assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o600);
         assert_eq!(services(&dir).unwrap(), ["one"]);
-        let refused = Listening::bind(&dir, "one").unwrap_err();
+        let refused = Listening::bind(&dir, "one", Claim::Free).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
         assert!(refused.to_string().contains("doesn't answer"), "nobody accepts: {refused}");
         // What a killed service leaves: a file that nobody listens on.
         drop(UnixListener::bind(dir.join("dead.sock")).unwrap());
-        let second = Listening::bind(&dir, "dead").unwrap();
+        let second = Listening::bind(&dir, "dead", Claim::Free).unwrap();
         assert_eq!(services(&dir).unwrap(), ["dead", "one"]);
         drop(second);
         assert_eq!(services(&dir).unwrap(), ["one"]);
@@ -241,7 +318,7 @@ mod tests {
     fn a_directory_others_may_write_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let refused = Listening::bind(dir.path(), "one").unwrap_err();
+        let refused = Listening::bind(dir.path(), "one", Claim::Free).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(refused.to_string().contains("mode 0777"), "{refused}");
     }
@@ -250,6 +327,6 @@ mod tests {
     fn a_long_path_is_no_longer_than_an_address() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("long".repeat(20)).join("long".repeat(20));
-        drop(Listening::bind(&dir, "one").unwrap());
+        drop(Listening::bind(&dir, "one", Claim::Free).unwrap());
     }
 }

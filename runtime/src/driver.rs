@@ -38,6 +38,9 @@ pub struct DriverOptions {
     /// Scratch memory and helping threads that no execution used for this long are given back;
     /// `None`: 10 s.
     pub idle: Option<Duration>,
+    /// Takes the driver's name over from a process that serves it ([`serve`]), which is to serve on
+    /// the clients that it has until they go.
+    pub takes_over: bool,
     /// Files, and directories with all below them, that a sandboxed driver may go on reading.
     pub readable: Vec<PathBuf>,
 }
@@ -179,6 +182,7 @@ fn serve_with(driver: &str, options: &DriverOptions, sandbox: Option<&Sandbox>) 
     let dir = service_dir().map_err(|error| failed(name.to_owned(), error.into()))?;
     let service = driver.service();
     service.set_limits(options.limits.clone());
-    service::serve_in(&service, &dir, sandbox)
+    let serve = if options.takes_over { service::take_over_in } else { service::serve_in };
+    serve(&service, &dir, sandbox)
         .map_err(|error| failed(format!("{name} in {}", dir.display()), error))
 }

@@ -78,7 +78,9 @@ pub use half::f16;
 pub use nnburst_burst::{BurstStats, LastRequest};
 pub use nnburst_hal as hal;
 pub use nnburst_hal::PrepareOptions;
-pub use nnburst_hal_ipc::{ConnectionLimits, ServiceLimits, ServiceManager, Serving, UserLimits};
+pub use nnburst_hal_ipc::{
+    ConnectionLimits, ServiceLimits, ServiceManager, Serving, Succession, UserLimits,
+};
 
 #[cfg(feature = "futures")]
 pub use asynchronous::{AsyncBurst, FrameFuture};

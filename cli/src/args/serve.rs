@@ -25,6 +25,10 @@ pub(crate) struct ServeArgs {
     /// A precision hint: models that allow relaxed precision are computed faster and less exactly.
     #[arg(long, alias = "wish", value_enum)]
     pub(crate) hint: Option<Hint>,
+    /// Take the name over from a process that serves the driver: it keeps the clients that it has,
+    /// and ends when they have gone; those that come from now on come here.
+    #[arg(long, conflicts_with = "fd")]
+    pub(crate) take_over: bool,
     /// Keep this user's rights while serving: files, sockets, programs. Without them, a client that
     /// takes the driver over by a fault of its code gets no further than the driver.
     #[arg(long)]

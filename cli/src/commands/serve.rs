@@ -1,8 +1,10 @@
 //! `nnburst serve`: a driver in this process, for others.
 
 use std::io::Write;
+use std::time::Duration;
 
-use nnburst::{DriverOptions, ServiceManager};
+use nnburst::hal::process;
+use nnburst::{DriverOptions, ServiceManager, Succession};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -11,7 +13,11 @@ use crate::failure::Failure;
 use crate::serving::{Serving, Source};
 use crate::session::driver_options;
 
-/// Serves until a signal comes, or the one client of an inherited socket disconnects.
+/// The target of the log's entries.
+const TARGET: &str = "nnburst::serve";
+
+/// Serves until a signal comes, the one client of an inherited socket disconnects, or
+/// another process has taken the name over and the clients have gone.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     if let Some(fd) = args.fd {
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
@@ -43,6 +49,12 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
     }
     writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
     out.flush()?;
+    let (succession, handle) = (service.succession(), signals.handle());
+    process::spawn("nnburst-drain", move || {
+        drain(&succession, begun.drain);
+        // Ends the wait for signals below.
+        handle.close();
+    })?;
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;
@@ -65,12 +77,24 @@ fn options(args: &ServeArgs, serving: &Serving) -> DriverOptions {
     options.without_sandbox = args.no_sandbox;
     options.limits = serving.limits.clone();
     options.idle = serving.idle;
+    options.takes_over = args.take_over;
     options
+}
+
+/// Waits until another process has the driver's name, and then until the clients that are here
+/// have left, or `limit` has passed.
+fn drain(succession: &Succession, limit: Option<Duration>) {
+    succession.wait();
+    let clients = succession.clients();
+    tracing::info!(target: TARGET, clients, "another process has the name; this one ends after its clients");
+    let left = succession.wait_for_clients(limit.unwrap_or(Duration::MAX));
+    if left > 0 {
+        tracing::warn!(target: TARGET, clients = left, setting = "drain", "clients are disconnected");
+    }
 }
 
 /// Reads the configuration again. One with a mistake changes nothing.
 fn reload(source: &mut Source, begun: &Serving, service: &nnburst::Serving) {
-    const TARGET: &str = "nnburst::serve";
     match source.load() {
         Err(Failure { message, .. }) => {
             tracing::error!(target: TARGET, mistake = message, "the configuration stays as it was");

@@ -40,6 +40,9 @@ const SYSTEM_FILE: &str = "/etc/nnburst/serve.toml";
 pub(crate) struct Serving {
     pub(crate) limits: ServiceLimits,
     pub(crate) idle: Option<Duration>,
+    /// After which the clients of a process are disconnected that another has taken over from;
+    /// `None`: never.
+    pub(crate) drain: Option<Duration>,
     pub(crate) threads: Option<u16>,
 }
 
@@ -47,8 +50,11 @@ impl Serving {
     /// Names what differs from `begun`, the configuration that the process began with, and takes
     /// effect with the next start only.
     pub(crate) fn needing_restart(&self, begun: &Self) -> Vec<&'static str> {
-        let differing =
-            [("idle", self.idle != begun.idle), ("threads", self.threads != begun.threads)];
+        let differing = [
+            ("idle", self.idle != begun.idle),
+            ("drain", self.drain != begun.drain),
+            ("threads", self.threads != begun.threads),
+        ];
         differing.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 }

@@ -36,7 +36,7 @@ fn users_have_what_everybody_has_where_nothing_is_said_of_them() {
 fn mistakes_are_told_with_their_lines_and_what_is_known() {
     let dir = tempfile::tempdir().unwrap();
     for (text, line, what) in [
-        ("\n\nmodles = 4\n", 3, "expected one of `threads`, `idle`, `user`"),
+        ("\n\nmodles = 4\n", 3, "expected one of `threads`, `idle`, `drain`, `user`"),
         ("[user]\nmodles = 4\n", 2, "unknown field `modles`, expected one of `clients`, `models`"),
         ("[user]\nmodels = -1\n", 2, "negative"),
         ("[user]\nmemory = \"4 gigs\"\n", 2, "\"4 GiB\""),

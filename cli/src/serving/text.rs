@@ -8,7 +8,7 @@ use nnburst::{ConnectionLimits, ServiceLimits, UserLimits};
 use serde::Deserialize;
 
 use super::Serving;
-use super::amount::{Amount, Time, bytes, count};
+use super::amount::{Amount, Time, UNLIMITED, bytes, count};
 
 /// The time after which scratch memory of models at rest is given back, where no setting says.
 const IDLE: Duration = Duration::from_secs(10);
@@ -19,6 +19,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(super) struct Text {
     threads: Option<NonZeroU16>,
     idle: Option<Time>,
+    drain: Option<Time>,
     user: UserText,
     users: BTreeMap<String, UserText>,
     connection: ConnectionText,
@@ -127,6 +128,7 @@ pub(super) fn resolve(
         text.user.put_on(&mut limits.user);
         text.connection.put_on(&mut limits.connection);
         serving.idle = text.idle.map(|Time(idle)| idle).or(serving.idle);
+        serving.drain = text.drain.map(|Time(drain)| drain).or(serving.drain);
         serving.threads = text.threads.map(NonZeroU16::get).or(serving.threads);
     }
     for text in texts {
@@ -147,9 +149,11 @@ pub(super) fn resolve(
 pub(crate) fn listed(serving: &Serving) -> Vec<(String, String)> {
     let ServiceLimits { user, users, connection } = &serving.limits;
     let idle = serving.idle.unwrap_or(IDLE).as_secs_f64();
+    let drain = serving.drain.map(|drain| format!("{} s", drain.as_secs_f64()));
     let mut all = vec![
         ("threads".to_owned(), serving.threads.unwrap_or(1).to_string()),
         ("idle".to_owned(), format!("{idle} s")),
+        ("drain".to_owned(), drain.unwrap_or_else(|| UNLIMITED.to_owned())),
     ];
     all.extend(of_user("user", user));
     for (uid, limits) in users {

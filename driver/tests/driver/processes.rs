@@ -381,6 +381,20 @@ fn a_driver_serves_the_socket_that_a_service_manager_starts_it_with() {
 }
 
 #[test]
+fn a_service_managers_socket_serves_the_next_process_too() {
+    use std::os::fd::OwnedFd;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(format!("{ALL}.sock"));
+    let kept = OwnedFd::from(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    for _ in 0..2 {
+        let socket = kept.try_clone().unwrap();
+        let serving = driver(ALL).service().listen_on(socket).unwrap();
+        assert_eq!(connect(dir.path()).name(), ALL);
+        drop(serving);
+    }
+}
+
+#[test]
 #[ignore = "only root can start processes of other users"]
 fn a_client_of_another_user_is_served_but_reaches_nothing_of_others() {
     use std::os::unix::fs::PermissionsExt;

@@ -9,11 +9,13 @@ mod greeters;
 mod objects;
 mod peer;
 mod service;
+mod serving;
 mod session;
 mod statistics;
 
 pub use peer::{Driver, Peer};
-pub use service::{BoundService, Service, Serving};
+pub use service::Service;
+pub use serving::{BoundService, Serving, Succession};
 pub use statistics::{
     ClientStatistics, Counts, ResourceUse, ServiceStatistics, WorkKind, WorkStatistics,
 };

@@ -3,31 +3,27 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
-use nnburst_hal::process::{Origin, spawn};
+use nix::sys::socket::{MsgFlags, send};
+use nnburst_hal::process::spawn;
 use nnburst_hal::{Budget, Charge, Exhausted, Resource};
 
 use super::account::Account;
 use super::greeters::{Greeter, Greeters};
 use super::peer::{Driver, Peer};
+use super::serving::{BoundService, Serving};
 use super::session::Session;
 use super::statistics::Register;
 use crate::activation;
 use crate::connection::Connection;
 use crate::limits::{ConnectionLimits, ServiceLimits};
-use crate::listening::Listening;
+use crate::listening::{Claim, Listening};
 use crate::pool::Pool;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
-
-/// The time that a service out of descriptors waits before it accepts again.
-const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 /// File descriptors of a connection: its socket, and what waits for its fences.
 const OWN_DESCRIPTORS: u64 = 3;
@@ -65,7 +61,8 @@ struct Shared {
     greeters: Arc<Greeters>,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
-    session_ended: Condvar,
+    /// Told when a session ends, and when the name is taken over.
+    changed: Condvar,
 }
 
 /// The users of a service.
@@ -81,6 +78,8 @@ struct Sessions {
     connections: HashMap<u64, Arc<Connection>>,
     last: u64,
     running: usize,
+    /// True once another process has the service's name.
+    is_taken_over: bool,
     stopped: bool,
 }
 
@@ -94,7 +93,7 @@ impl Service {
             greeters: Arc::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
-            session_ended: Condvar::new(),
+            changed: Condvar::new(),
         }))
     }
 
@@ -123,7 +122,22 @@ impl Service {
     /// # Errors
     /// As there.
     pub fn bind(&self, dir: &Path) -> io::Result<BoundService> {
-        Ok(BoundService { service: self.clone(), listening: Listening::bind(dir, &self.0.name)? })
+        self.bind_as(dir, Claim::Free)
+    }
+
+    /// As [`bind`](Self::bind); a process that serves the name loses it to this one. Clients that
+    /// come from now on come here, and those that the other process has go on there:
+    /// [`Serving::succession`] is its side.
+    ///
+    /// # Errors
+    /// The name is none for a service, or the directory is not ours alone.
+    pub fn take_over(&self, dir: &Path) -> io::Result<BoundService> {
+        self.bind_as(dir, Claim::TakeOver)
+    }
+
+    fn bind_as(&self, dir: &Path, claim: Claim) -> io::Result<BoundService> {
+        let listening = Listening::bind(dir, &self.0.name, claim)?;
+        Ok(BoundService::new(self.clone(), listening))
     }
 
     /// Listens on a Unix socket that somebody else bound and whose file is theirs to remove, such
@@ -137,7 +151,7 @@ impl Service {
 
     fn adopt(&self, socket: OwnedFd) -> io::Result<BoundService> {
         let listening = Listening::adopt(activation::listening(socket)?)?;
-        Ok(BoundService { service: self.clone(), listening })
+        Ok(BoundService::new(self.clone(), listening))
     }
 
     /// Takes the socket that systemd started this process with (`LISTEN_FDS`), and accepts nobody
@@ -149,21 +163,7 @@ impl Service {
         activation::listener()?.map(|socket| self.adopt(socket)).transpose()
     }
 
-    fn accept_until(&self, listening: &Listening, stop: &AtomicBool) {
-        // Acquire: pairs with the release of `Serving::drop`.
-        while !stop.load(Ordering::Acquire) {
-            match listening.listener().accept() {
-                Ok((stream, _)) => self.spawn_session(stream.into()),
-                Err(error) => {
-                    // Out of descriptors, mostly: they come back when a client goes.
-                    tracing::debug!(%error, "accept");
-                    std::thread::sleep(OUT_OF_DESCRIPTORS);
-                }
-            }
-        }
-    }
-
-    fn spawn_session(&self, socket: OwnedFd) {
+    pub(super) fn spawn_session(&self, socket: OwnedFd) {
         // Before there is a thread: who only connects, again and again, is refused at once, and
         // who doesn't greet makes room for the next.
         let Ok(peer) = self.peer(&socket) else { return };
@@ -211,6 +211,38 @@ impl Service {
     /// The number of clients that have greeted and are not gone.
     pub(crate) fn sessions(&self) -> usize {
         self.0.sessions().running
+    }
+
+    /// Notes that another process has the name.
+    pub(super) fn set_taken_over(&self) {
+        self.0.sessions().is_taken_over = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until another process has the name.
+    pub(super) fn wait_for_successor(&self) {
+        let sessions = self.0.sessions();
+        let waited = self.0.changed.wait_while(sessions, |sessions| !sessions.is_taken_over);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits for a time until no session is left, and returns how many there are.
+    pub(super) fn wait_for_sessions(&self, limit: Duration) -> usize {
+        let sessions = self.0.sessions();
+        let waited =
+            self.0.changed.wait_timeout_while(sessions, limit, |sessions| sessions.running > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.running
+    }
+
+    /// Disconnects every client, and waits for a time until their sessions have ended.
+    pub(super) fn stop(&self) {
+        let mut sessions = self.0.sessions();
+        sessions.stopped = true;
+        for connection in std::mem::take(&mut sessions.connections).into_values() {
+            connection.close();
+        }
+        drop(sessions);
+        self.wait_for_sessions(FAREWELL);
     }
 
     /// Serves one client over a connected socket, such as half of a socket pair, until it
@@ -319,19 +351,7 @@ impl Shared {
         let mut sessions = self.sessions();
         sessions.connections.remove(&id);
         sessions.running = sessions.running.saturating_sub(1);
-        self.session_ended.notify_all();
-    }
-
-    fn stop(&self) {
-        let mut sessions = self.sessions();
-        sessions.stopped = true;
-        for connection in std::mem::take(&mut sessions.connections).into_values() {
-            connection.close();
-        }
-        let waited = self
-            .session_ended
-            .wait_timeout_while(sessions, FAREWELL, |sessions| sessions.running > 0);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
     }
 }
 
@@ -341,82 +361,10 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// A service with its socket, before its first client: its process can still give up rights that
-/// serving doesn't need, in this thread, from which those of the service descend.
-#[derive(Debug)]
-pub struct BoundService {
-    service: Service,
-    listening: Listening,
-}
-
-impl BoundService {
-    /// Accepts clients, on a thread of its own.
-    ///
-    /// # Errors
-    /// The system has no thread.
-    pub fn accept(self) -> io::Result<Serving> {
-        let Self { service, listening } = self;
-        let listening = Arc::new(listening);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (socket, stopping) = (Arc::clone(&listening), Arc::clone(&stop));
-        let accepting = service.clone();
-        let acceptor = spawn("nnburst-accept", move || accepting.accept_until(&socket, &stopping))?;
-        let origin = Origin::here();
-        Ok(Serving { service, listening, stop, acceptor: Some(acceptor), origin })
-    }
-}
-
-/// A service that listens. Dropping it removes the socket, disconnects every client and waits for
-/// their sessions to end.
-#[derive(Debug)]
-pub struct Serving {
-    service: Service,
-    listening: Arc<Listening>,
-    stop: Arc<AtomicBool>,
-    acceptor: Option<JoinHandle<()>>,
-    origin: Origin,
-}
-
-impl Serving {
-    /// The socket.
-    pub fn path(&self) -> PathBuf {
-        self.listening.path().to_owned()
-    }
-
-    /// Has other limits hold, as [`Service::set_limits`] does.
-    pub fn set_limits(&self, limits: ServiceLimits) {
-        self.service.set_limits(limits);
-    }
-
-    /// The service.
-    pub(crate) fn service(&self) -> Service {
-        self.service.clone()
-    }
-}
-
 /// Sends a refusal to a client for which there is no room. A new socket takes it; one that its
 /// client has filled is closed without.
 fn refuse(socket: &OwnedFd) {
     let refusal = wire::greeting(Verdict::TooMany);
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(socket.as_raw_fd(), &refusal, flags);
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        if !self.origin.is_here() {
-            // A child of the process that serves: the socket and its name stay.
-            std::mem::forget((Arc::clone(&self.listening), self.acceptor.take()));
-            return;
-        }
-        // Release: pairs with the acquire of the accepting thread.
-        self.stop.store(true, Ordering::Release);
-        // Ends the accept that the thread waits in.
-        let _ = shutdown(self.listening.listener().as_raw_fd(), Shutdown::Both);
-        if let Some(acceptor) = self.acceptor.take() {
-            // It doesn't panic; if it did, it is gone all the same.
-            let _ = acceptor.join();
-        }
-        self.service.0.stop();
-    }
 }
