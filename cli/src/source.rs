@@ -79,7 +79,12 @@ impl ModelSource {
         let file = if path.is_dir() { path.join("model.tflite") } else { PathBuf::from(path) };
         let name = path.display().to_string();
         let widened_hybrid = import.hybrid == Hybrid::Widened;
-        let options = ImportOptions { extension, widened_hybrid, file_types: true };
+        let options = ImportOptions {
+            extension,
+            widened_hybrid,
+            file_types: true,
+            ..ImportOptions::default()
+        };
         let failed = |error: ImportError| {
             let message = format!("{}: {error}", file.display());
             match error {

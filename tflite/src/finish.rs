@@ -73,6 +73,13 @@ impl Import<'_> {
             outputs.push(output);
             output_infos.push(info(&self, index, output));
         }
+        for index in self.kept() {
+            // One that the model can't give out is left out.
+            if let Ok(output) = self.output_operand(index) {
+                outputs.push(output);
+                output_infos.push(info(&self, index, output));
+            }
+        }
         let mut states = Vec::new();
         for state in std::mem::take(&mut self.states) {
             let named = state.name.as_ref();
@@ -113,6 +120,17 @@ impl Import<'_> {
             outputs: output_infos,
             states,
         })
+    }
+
+    /// The tensors that are kept besides the outputs.
+    fn kept(&self) -> Vec<usize> {
+        if !self.options.keep_tensors {
+            return Vec::new();
+        }
+        let mut seen: BTreeSet<usize> = self.graph.outputs.iter().copied().collect();
+        let computed = self.graph.operators.iter().flat_map(|operator| &operator.outputs);
+        let has_value = |&index: &usize| self.values[index].is_some();
+        computed.copied().filter(has_value).filter(|&index| seen.insert(index)).collect()
     }
 
     fn output_operand(&mut self, index: usize) -> Result<u32, ImportError> {

@@ -17,6 +17,10 @@ pub struct ImportOptions {
     /// what they are in the file, where `extension` is set. Else 64-bit integers travel as 32-bit
     /// ones, and other types are refused.
     pub file_types: bool,
+    /// Adds an output for each tensor that an operator of the first graph computes, in the order of
+    /// the operators behind the file's own, as far as the model has it: some become part of
+    /// another operation, or are of types that no output has. For looking into a network.
+    pub keep_tensors: bool,
 }
 
 /// The operations that an operator became.

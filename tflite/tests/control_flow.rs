@@ -384,7 +384,7 @@ fn the_shape_of_a_result_is_that_of_the_branch() {
     }
 }
 
-/// A case whose graphs are those of [`branches`], as often as there are entries.
+/// A case of some of the graphs 1 to 4: ABS, NEG, SQUARE and FLOOR.
 fn case_of(graphs: &[i32]) -> TfliteFile {
     let mut file = TfliteFile::new();
     let index = file.input("index", TensorKind::Int32, &[]);
@@ -393,13 +393,34 @@ fn case_of(graphs: &[i32]) -> TfliteFile {
     let fields = vec![(0, Value::ints(graphs))];
     file.operator_with_second("STABLEHLO_CASE", &[index, x], &[y], 23, fields);
     file.outputs(&[y]);
-    for name in ["ABS", "NEG"] {
+    for name in ["ABS", "NEG", "SQUARE", "FLOOR"] {
         file.next_graph();
         let (x, y) = (file.input("x", F32, &[2]), file.tensor("y", F32, &[2]));
         file.operator(name, &[x], &[y]);
         file.outputs(&[y]);
     }
     file
+}
+
+#[test]
+fn a_case_has_any_number_of_graphs() {
+    let x = bytes(&[1.5, -2.0]);
+    for graphs in [&[2][..], &[3, 1, 4], &[4, 3, 2, 1], &[1, 2, 1, 3, 3, 2, 4]] {
+        let imported = import(&case_of(graphs), true);
+        let plan = plan::compile(&imported).unwrap();
+        for index in -1..i32::try_from(graphs.len()).unwrap() + 2 {
+            let at = usize::try_from(index).ok().filter(|&at| at < graphs.len());
+            let want = match at.map_or(graphs[graphs.len() - 1], |at| graphs[at]) {
+                1 => [1.5, 2.0],
+                2 => [-1.5, 2.0],
+                3 => [2.25, 4.0],
+                _ => [1.0, -2.0],
+            };
+            let (outputs, _) =
+                once::run(&mut plan.session(), &imported, &[&index.to_le_bytes(), &x], &[]);
+            assert_eq!(floats(&outputs[0]), want, "{graphs:?}, {index}");
+        }
+    }
 }
 
 #[test]
@@ -412,7 +433,7 @@ fn a_case_beyond_the_last_is_the_last() {
         let (outputs, _) = once::run(&mut plan.session(), &imported, &[&index, &x], &[]);
         assert_eq!(floats(&outputs[0]), want);
     }
-    for graphs in [&[][..], &[1], &[1, 2, 1], &[1, 9], &[1, -1], &[0, 0]] {
+    for graphs in [&[][..], &[1, 9], &[1, 2, 9], &[1, -1], &[0, 0], &[1, 0, 2]] {
         let options = ImportOptions { extension: true, ..ImportOptions::default() };
         assert!(
             Imported::from_bytes_with(&case_of(graphs).build(), options).is_err(),

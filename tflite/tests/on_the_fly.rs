@@ -17,7 +17,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 fn import(file: &TfliteFile, widened_hybrid: bool) -> Imported {
-    let options = ImportOptions { extension: true, widened_hybrid, file_types: false };
+    let options = ImportOptions { extension: true, widened_hybrid, ..ImportOptions::default() };
     Imported::from_bytes_with(&file.build(), options).unwrap()
 }
 

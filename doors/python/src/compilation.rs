@@ -46,6 +46,7 @@ struct Work {
     device: Result<PyDevice, (DeviceChoice, usize)>,
     cache_dir: Option<PathBuf>,
     is_relaxed: bool,
+    keeps_tensors: bool,
     timeout: Option<Duration>,
     /// An index into [`STAGES`].
     stage: Arc<AtomicU8>,
@@ -60,11 +61,12 @@ impl Work {
         };
         // Relaxed: the number is all there is to it.
         self.stage.store(1, Ordering::Relaxed);
-        let mut imported = self.file.import(device.has_extension()?)?;
+        let mut imported = self.file.import(device.has_extension()?, self.keeps_tensors)?;
         imported.model.relax_computation_float32_to_float16 |= self.is_relaxed;
         let layout = FrameLayout::of(&imported, &self.file.scalars())?;
         self.stage.store(2, Ordering::Relaxed);
-        let token = self.file.digest().map(|byte| byte ^ u8::from(self.is_relaxed));
+        let variant = u8::from(self.is_relaxed) | u8::from(self.keeps_tensors) << 1;
+        let token = self.file.digest().map(|byte| byte ^ variant);
         let caching = self.cache_dir.map(|dir| Caching { dir, token });
         let options =
             CompileOptions { caching, timeout: self.timeout, ..CompileOptions::default() };
@@ -100,7 +102,9 @@ fn refused(error: RuntimeError, imported: &Imported, device: &PyDevice) -> Error
 ///
 /// `progress(stage, seconds)` is called twenty times a second and at the end; the stages are
 /// `open`, `import`, `compile` and `ready`. With `cache_dir` the driver keeps what it made there,
-/// and loads it the next time. `relaxed` allows less precision to models of floats.
+/// and loads it the next time. `relaxed` allows less precision to models of floats. With
+/// `keep_tensors` what operators compute is there as further outputs, for looking into a network;
+/// their tensors are in `Compilation.arguments`.
 #[pyfunction]
 #[pyo3(signature = (
     model,
@@ -109,6 +113,7 @@ fn refused(error: RuntimeError, imported: &Imported, device: &PyDevice) -> Error
     threads=1,
     cache_dir=None,
     relaxed=false,
+    keep_tensors=false,
     timeout=None,
     progress=None,
 ))]
@@ -120,6 +125,7 @@ pub(crate) fn compile(
     threads: usize,
     cache_dir: Option<PathBuf>,
     relaxed: bool,
+    keep_tensors: bool,
     timeout: Option<f64>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyCompilation> {
@@ -129,6 +135,7 @@ pub(crate) fn compile(
         device: device_of(py, device, threads)?,
         cache_dir,
         is_relaxed: relaxed,
+        keeps_tensors: keep_tensors,
         timeout: seconds(py, timeout)?,
         stage: Arc::clone(&stage),
     };

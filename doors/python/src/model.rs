@@ -49,9 +49,11 @@ impl OpenFile {
         Ok(Self { file: Mutex::new(Shaped { file, resized: Vec::new() }), contents })
     }
 
-    /// Imports the file for a device with the extension of TFLite's operators, or without.
-    pub(crate) fn import(&self, extension: bool) -> Result<Imported, Error> {
-        let options = ImportOptions { extension, file_types: true, ..ImportOptions::default() };
+    /// Imports the file for a device with the extension of TFLite's operators, or without; with
+    /// `keep_tensors` all that operators compute is an output.
+    pub(crate) fn import(&self, extension: bool, keep_tensors: bool) -> Result<Imported, Error> {
+        let options =
+            ImportOptions { extension, file_types: true, keep_tensors, ..ImportOptions::default() };
         Ok(self.lock().file.import(options)?)
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn profile<'py>(
 }
 
 fn measure(file: &OpenFile, runs: usize, threads: usize) -> Result<Profile, Error> {
-    let imported = file.import(true)?;
+    let imported = file.import(true, false)?;
     let zeros = imported.inputs.iter().map(|input| vec![0; input.byte_len().unwrap_or_default()]);
     let mut inputs: Vec<Vec<u8>> = zeros.collect();
     // The states follow the other inputs.

@@ -202,19 +202,80 @@ impl Lower<'_, '_> {
         self.call_graphs(OperationType::If, Some(condition), graphs)
     }
 
-    /// STABLEHLO_CASE of two graphs: the first where the index is 0.
+    /// STABLEHLO_CASE: the graph whose number the index is; the last for what is no graph's number.
+    ///
+    /// ```text
+    ///   IF index == 0 THEN graph 0 ELSE { IF index == 1 THEN graph 1 ELSE { .. graph n } }
+    /// ```
     pub(super) fn case(&mut self) -> Lowered {
         const KIND: OptionsKind = OptionsKind::new(23, "StablehloCaseOptions");
         const GRAPHS: Field = Field::new(0, "StablehloCaseOptions.branch_subgraph_indices");
         let graphs = self.op.options_2.of(KIND)?.ints(GRAPHS)?;
-        let &[first, second] = &graphs[..] else {
-            return Err(format!("a case of {} graphs, not of two", graphs.len()).into());
-        };
+        let (&last, first) = graphs.split_last().ok_or("a case without graphs")?;
+        // Of one graph alone, whatever the index.
+        let first = if first.is_empty() { &graphs[..] } else { first };
         let index = self.input(0)?;
-        let zero = self.builder().ints(&[0]);
-        let condition = self.builder().temporary(OperandType::TensorBool8, vec![1]);
-        self.emit(OperationType::Equal, &[index, zero], &[condition]);
-        self.call_graphs(OperationType::If, Some(condition), [first, second])
+        self.choose(index, first, last)
+    }
+
+    /// Adds an IF, and within its second graph one for each further of `first`.
+    fn choose(&mut self, index: u32, first: &[i32], last: i32) -> Lowered {
+        let graphs: Vec<i32> = first.iter().copied().chain([last]).collect();
+        let (mut call, values) = self.graph_call(1, &graphs)?;
+        let types = |import: &Import<'_>, operands: &[u32]| -> Vec<Operand> {
+            operands.iter().map(|&operand| import.builder.operand(operand).clone()).collect()
+        };
+        // Graphs beside one that goes on choosing take the index, too.
+        let chosen = self.import.builder.operand(index).clone();
+        let given = types(self.import, &values);
+        let mut branches = Vec::new();
+        for (at, &graph) in graphs.iter().enumerate() {
+            call.unused = (at + 2 < graphs.len()).then(|| chosen.clone());
+            branches.push(self.referenced(graph, &call, false)?);
+        }
+        let mut outputs = Vec::new();
+        for result in 0..self.op.outputs.len() {
+            outputs.push(self.own_output(result, false)?);
+        }
+        self.open_where_branches_differ(&branches, &outputs);
+        outputs.extend(self.next_variables(&call));
+        let results = types(self.import, &outputs);
+        let mut rest = branches.pop().ok_or("a case without graphs")?;
+        for (at, branch) in branches.into_iter().enumerate().rev() {
+            let inner = at > 0;
+            let takes_index = at + 2 < graphs.len();
+            let (index, values, outputs) = if inner {
+                self.builder().enter();
+                let builder = self.builder();
+                let mut input = |operand: &Operand| {
+                    builder.add(operand.clone().with_lifetime(OperandLifeTime::SubgraphInput))
+                };
+                let index = input(&chosen);
+                let values: Vec<u32> = given.iter().map(&mut input).collect();
+                let output = |operand: &Operand| {
+                    operand.clone().with_lifetime(OperandLifeTime::SubgraphOutput)
+                };
+                let outputs = results.iter().map(|operand| builder.add(output(operand)));
+                (index, values, outputs.collect::<Vec<_>>())
+            } else {
+                (index, values.clone(), outputs.clone())
+            };
+            let number = i32::try_from(at).unwrap_or(i32::MAX);
+            let number = self.builder().ints(&[number]);
+            let condition = self.builder().temporary(OperandType::TensorBool8, vec![1]);
+            self.emit(OperationType::Equal, &[index, number], &[condition]);
+            let mut inputs = vec![condition, self.refer_to(branch), self.refer_to(rest)];
+            inputs.extend(takes_index.then_some(index));
+            inputs.extend(&values);
+            self.emit(OperationType::If, &inputs, &outputs);
+            if inner {
+                let builder = self.builder();
+                builder.graph.input_indexes = std::iter::once(index).chain(values).collect();
+                builder.graph.output_indexes = outputs;
+                rest = builder.leave(true);
+            }
+        }
+        Ok(())
     }
 
     /// WHILE: both graphs and the loop's variables.
@@ -235,37 +296,13 @@ impl Lower<'_, '_> {
         condition: Option<u32>,
         graphs: [i32; 2],
     ) -> Lowered {
-        let first = usize::from(condition.is_some());
-        let mut call = GraphCall::default();
-        let mut values = Vec::new();
-        for argument in first..self.op.inputs.len() {
-            let index = self.tensor_index(argument)?;
-            let handle = self.import.handles.get(&index).cloned();
-            if handle.is_none() {
-                values.push(self.import.own_value(index)?);
-            }
-            call.handles.push(handle);
-        }
-        for graph in graphs {
-            let mut search = VariableSearch::new(self.import.file, &mut call.names);
-            search.graph(usize::try_from(graph).unwrap_or(usize::MAX), &call.handles)?;
-            // Graphs within graphs are searched at each of their levels.
-            let work = &mut self.import.builder.work;
-            *work = work.saturating_add(search.looked_at);
-            self.import.check_work()?;
-        }
-        for name in &call.names {
-            let &tensor = self.op.outputs.first().ok_or("it gives nothing")?;
-            let value = self.variable_value(name, tensor)?;
-            call.operands.push(self.import.builder.operand(value).clone());
-            values.push(value);
-        }
+        let (call, values) = self.graph_call(usize::from(condition.is_some()), &graphs)?;
         let mut inputs: Vec<u32> = condition.into_iter().collect();
         let mut given = Vec::new();
         for (at, graph) in graphs.into_iter().enumerate() {
             let is_test = kind == OperationType::While && at == 0;
-            let (operand, number) = self.referenced(graph, &call, is_test)?;
-            inputs.push(operand);
+            let number = self.referenced(graph, &call, is_test)?;
+            inputs.push(self.refer_to(number));
             given.push(number);
         }
         inputs.extend(values);
@@ -283,14 +320,50 @@ impl Lower<'_, '_> {
         if kind == OperationType::If {
             self.open_where_branches_differ(&given, &outputs);
         }
-        for (name, operand) in call.names.iter().zip(&call.operands) {
-            let next = operand.clone().with_lifetime(OperandLifeTime::TemporaryVariable);
-            let next = self.builder().add(next);
-            self.import.variables.entry(name.clone()).or_default().value = Some(next);
-            outputs.push(next);
-        }
+        outputs.extend(self.next_variables(&call));
         self.emit(kind, &inputs, &outputs);
         Ok(())
+    }
+
+    /// What graphs are given: the operator's inputs from the `first` on, and the variables with a
+    /// name that they use; with the operands of both.
+    fn graph_call(&mut self, first: usize, graphs: &[i32]) -> Lowered<(GraphCall, Vec<u32>)> {
+        let (mut call, mut values) = (GraphCall::default(), Vec::new());
+        for argument in first..self.op.inputs.len() {
+            let index = self.tensor_index(argument)?;
+            let handle = self.import.handles.get(&index).cloned();
+            if handle.is_none() {
+                values.push(self.import.own_value(index)?);
+            }
+            call.handles.push(handle);
+        }
+        for &graph in graphs {
+            let mut search = VariableSearch::new(self.import.file, &mut call.names);
+            search.graph(usize::try_from(graph).unwrap_or(usize::MAX), &call.handles)?;
+            // Graphs within graphs are searched at each of their levels.
+            let work = &mut self.import.builder.work;
+            *work = work.saturating_add(search.looked_at);
+            self.import.check_work()?;
+        }
+        for name in &call.names {
+            let &tensor = self.op.outputs.first().ok_or("it gives nothing")?;
+            let value = self.variable_value(name, tensor)?;
+            call.operands.push(self.import.builder.operand(value).clone());
+            values.push(value);
+        }
+        Ok((call, values))
+    }
+
+    /// The operands that the variables of a call have afterwards.
+    fn next_variables(&mut self, call: &GraphCall) -> Vec<u32> {
+        let mut next = Vec::new();
+        for (name, operand) in call.names.iter().zip(&call.operands) {
+            let operand = operand.clone().with_lifetime(OperandLifeTime::TemporaryVariable);
+            let operand = self.builder().add(operand);
+            self.import.variables.entry(name.clone()).or_default().value = Some(operand);
+            next.push(operand);
+        }
+        next
     }
 
     /// Results have the shape of whichever branch is taken: what differs between them is open.
@@ -302,18 +375,25 @@ impl Lower<'_, '_> {
                 let operand = *graph.output_indexes.get(at)? as usize;
                 Some(graph.operands.get(operand)?.dimensions.clone())
             });
-            let [a, b] = &shapes.collect::<Vec<_>>()[..] else { continue };
-            let merged = match a.len() == b.len() {
-                true => a.iter().zip(b).map(|(&a, &b)| if a == b { a } else { 0 }).collect(),
+            let merged = shapes.reduce(|a, b| match a.len() == b.len() {
+                true => a.iter().zip(&b).map(|(&a, &b)| if a == b { a } else { 0 }).collect(),
                 false => Vec::new(),
-            };
+            });
+            let Some(merged) = merged else { continue };
             builder.operand_mut(output).dimensions = merged;
         }
     }
 
-    /// The operand that refers to a graph of the file, which becomes one of the model, and the
-    /// graph's number there.
-    fn referenced(&mut self, index: i32, call: &GraphCall, is_test: bool) -> Lowered<(u32, u32)> {
+    /// An operand that refers to a graph of the model.
+    fn refer_to(&mut self, graph: u32) -> u32 {
+        let location = DataLocation { pool_index: 0, offset: graph, length: 0 };
+        let operand = Operand::scalar(OperandType::Subgraph);
+        let operand = operand.with_lifetime(OperandLifeTime::Subgraph);
+        self.builder().add(Operand { location, ..operand })
+    }
+
+    /// The number in the model of what becomes of a graph of the file.
+    fn referenced(&mut self, index: i32, call: &GraphCall, is_test: bool) -> Lowered<u32> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let mut inner = self.import.nested(index)?;
         inner.shares_variables = true;
@@ -322,10 +402,7 @@ impl Lower<'_, '_> {
         let graph = inner.builder.leave(lowered.is_ok());
         self.import.builder = std::mem::take(&mut inner.builder);
         lowered?;
-        let location = DataLocation { pool_index: 0, offset: graph, length: 0 };
-        let operand = Operand::scalar(OperandType::Subgraph);
-        let operand = operand.with_lifetime(OperandLifeTime::Subgraph);
-        Ok((self.builder().add(Operand { location, ..operand }), graph))
+        Ok(graph)
     }
 }
 
@@ -337,6 +414,8 @@ struct GraphCall {
     /// The variables that the graphs use, and the type of each.
     names: BTreeSet<String>,
     operands: Vec<Operand>,
+    /// An input before the others that the graph has no use for.
+    unused: Option<Operand>,
 }
 
 impl Import<'_> {
@@ -344,7 +423,9 @@ impl Import<'_> {
     /// of a loop alone, and changes no variable.
     fn lower_as_graph(&mut self, call: &GraphCall, is_test: bool) -> Lowered {
         let graph = self.graph;
-        let mut inputs = Vec::new();
+        let unused = call.unused.clone().map(|it| it.with_lifetime(OperandLifeTime::SubgraphInput));
+        let mut inputs: Vec<u32> =
+            unused.map(|unused| self.builder.add(unused)).into_iter().collect();
         for (at, &index) in graph.inputs.iter().enumerate() {
             if let Some(name) = call.handles.get(at).cloned().flatten() {
                 self.handles.insert(index, name);

@@ -242,6 +242,7 @@ def compile(
     threads: int = 1,
     cache_dir: Union[str, os.PathLike[str], None] = None,
     relaxed: bool = False,
+    keep_tensors: bool = False,
     timeout: Optional[float] = None,
     progress: Optional[Callable[[str, float], object]] = None,
 ) -> Compilation: ...

@@ -99,8 +99,6 @@ class Interpreter:
             )
         if experimental_delegates:
             raise InvalidArgument("delegates are not used here; choose a driver with device=...")
-        if experimental_preserve_all_tensors:
-            raise InvalidArgument("intermediate tensors stay in the driver and can't be preserved")
         if num_threads is not None:
             if not isinstance(num_threads, int):
                 raise InvalidArgument("type of num_threads should be int")
@@ -123,6 +121,7 @@ class Interpreter:
             "threads": num_threads or 1,
             "cache_dir": None if cache_dir is None else Path(cache_dir),
             "relaxed": relaxed,
+            "keep_tensors": bool(experimental_preserve_all_tensors),
         }
         self._burst_options: Dict[str, Any] = {
             "wait": wait,
@@ -315,7 +314,8 @@ class Interpreter:
             np.copyto(target, value, casting="same_kind")
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        """A copy of a tensor's value: an input, an output, a variable or a constant."""
+        """A copy of a tensor's value: an input, an output, a variable or a constant; any that an
+        operator computes with ``experimental_preserve_all_tensors``."""
         self._check_subgraph(subgraph_index)
         index = self._known(tensor_index)
         view = self._view(index)
@@ -402,11 +402,15 @@ class Interpreter:
         return index
 
     def _view(self, index: int) -> Optional[Array]:
-        """An input or output in place; ``None`` for any other tensor."""
+        """An input or output in place, or a tensor that is kept; ``None`` for any other."""
         if index in self._inputs:
             return self._allocated().inputs[self._inputs.index(index)]
         if index in self._outputs:
             return self._allocated().outputs[self._outputs.index(index)]
+        if self._compile_options["keep_tensors"] and self._compilation is not None:
+            kept = self._compilation.arguments[1]
+            if index in kept:
+                return self._allocated().outputs[kept.index(index)]
         return None
 
     def _kept(self, index: int) -> Array:
@@ -420,7 +424,8 @@ class Interpreter:
                 return np.frombuffer(value, dtype=dtype).reshape(shape)
         raise InvalidArgument(
             f"tensor {index} ({self._tensors[index].name}) stays in the driver: inputs, outputs, "
-            "variables and constants can be read"
+            "variables and constants can be read, and most others with "
+            "experimental_preserve_all_tensors=True"
         )
 
     def _dtype(self, index: int) -> Any:
