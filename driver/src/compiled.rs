@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nnburst_executor::{Plan, Session};
 use nnburst_hal::process::Origin;
 use nnburst_hal::{
-    ExecutionOptions, MeasureTiming, Model, ModelFigures, Priority, Result, TimePoint,
+    ExecutionOptions, MeasureTiming, Model, ModelFigures, Priority, Resource, Result, TimePoint,
 };
 
 use crate::buffer::Buffers;
@@ -90,7 +90,8 @@ impl Compiled {
 
     /// Its figures, where it is a client's of the service.
     pub(crate) fn figures(&self) -> Option<ModelFigures> {
-        self.figures.as_ref().map(|figures| figures.look(self.priority))
+        let memory = self.plan.budget().map_or(0, |budget| budget.used(Resource::Memory));
+        self.figures.as_ref().map(|figures| figures.look(self.priority, memory))
     }
 
     /// Fails in a child of the process that prepared the model.

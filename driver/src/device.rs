@@ -8,10 +8,10 @@ use std::time::Instant;
 use nnburst_executor::{CompileError, CompileOptions, Control, Plan};
 use nnburst_hal::process;
 use nnburst_hal::{
-    Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device, DeviceStatus,
-    DeviceType, Extension, HalError, Layer, Model, Phase, PrepareOptions, PreparedModel,
-    PreparedModelCallback, Priority, Result, Rule, TimePoint, Version, log_dot, read_vlog_mask,
-    trace_span, try_collect, validate_memory_desc, validate_model_polled, vlog,
+    Amounts, Buffer, BufferDesc, BufferRole, CacheFiles, CacheHandles, Capabilities, Device,
+    DeviceStatus, DeviceType, Extension, HalError, Layer, Model, Phase, PrepareOptions,
+    PreparedModel, PreparedModelCallback, Priority, Result, Rule, TimePoint, Version, log_dot,
+    read_vlog_mask, trace_span, try_collect, validate_memory_desc, validate_model_polled, vlog,
 };
 use nnburst_hal_ipc::{Driver, Peer, Service};
 
@@ -284,9 +284,11 @@ impl Preparation {
         self.finish(restored.plan, restored.model, restored.options)
     }
 
-    /// The memory of plan and sessions is charged to the client.
+    /// The memory of plan and sessions is charged to the client, and told apart from that of its
+    /// other models.
     fn compile_options(&self) -> CompileOptions {
-        CompileOptions { memory: self.client.budget().cloned(), ..self.shared.compile_options() }
+        let memory = self.client.budget().map(|budget| budget.child("model", Amounts::UNLIMITED));
+        CompileOptions { memory, ..self.shared.compile_options() }
     }
 
     /// A preparation ends when it is too late, or when nobody waits for it any more.

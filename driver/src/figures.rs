@@ -29,12 +29,13 @@ impl Default for Figures {
 }
 
 impl Figures {
-    pub(crate) fn look(&self, priority: Priority) -> ModelFigures {
+    pub(crate) fn look(&self, priority: Priority, memory_bytes: u64) -> ModelFigures {
         ModelFigures {
             priority,
             failures: self.failures.load(Relaxed),
             missed_deadlines: self.missed_deadlines.load(Relaxed),
             queue_depth: self.queue_depth.load(Relaxed),
+            memory_bytes,
             age: self.prepared.elapsed(),
             times: self.times.snapshot(),
         }

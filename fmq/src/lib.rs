@@ -52,7 +52,7 @@
 //! | a queue in an event loop | [`Readiness`] |
 //! | items whose size is known at run time | [`erased`] |
 //! | bits of one's own on the futex word | [`EventFlag`], [`Bits`] |
-//! | what a descriptor is of | [`file`] |
+//! | what a descriptor is of | [`mod@file`] |
 //! | what went wrong | [`QueueError`], [`SetupError`] |
 
 mod consumer;

@@ -30,6 +30,9 @@ const PARTING: Duration = Duration::from_secs(2);
 /// The period of the tries.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Why a name can't be taken over whose socket the process that serves did not make.
+const MANAGED: &str = "served on a socket that a service manager made: restart the service there";
+
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -62,9 +65,12 @@ impl Listening {
         let dir = Arc::new(own_directory(dir)?);
         let name_of_socket = OsString::from(path.file_name().unwrap_or_default());
         let name_of_lock = format!(".{name}.lock").into();
-        let owned = match claim {
-            Claim::Free => Some(own(&dir, &name_of_lock, &name_of_socket)?),
-            Claim::TakeOver => None,
+        // Who listens without the lock has the socket of somebody else.
+        let is_free = claim == Claim::Free || NameLock::take(&dir, &name_of_lock)?.is_some();
+        let answered = if claim == Claim::Free { "served already" } else { MANAGED };
+        let owned = match is_free {
+            true => Some(own(&dir, &name_of_lock, &name_of_socket, answered)?),
+            false => None,
         };
         // A name of our own first, then renamed: the file has its mode before anybody can find it,
         // and replacing a dead socket is one step.
@@ -233,15 +239,21 @@ fn own_directory(dir: &Path) -> io::Result<TrustedDir> {
 /// Takes the lock of a name whose socket nobody listens on.
 ///
 /// # Errors
-/// `AddrInUse` at once if somebody answers there, and in a while if somebody is there and doesn't.
-fn own(dir: &Arc<TrustedDir>, lock_name: &OsString, socket: &OsString) -> io::Result<NameLock> {
+/// `AddrInUse` at once if somebody answers there, which is told as `answered`, and in a while if
+/// somebody is there and doesn't.
+fn own(
+    dir: &Arc<TrustedDir>,
+    lock_name: &OsString,
+    socket: &OsString,
+    answered: &str,
+) -> io::Result<NameLock> {
     let end = Instant::now() + PARTING;
     loop {
         let lock = NameLock::take(dir, lock_name)?;
         let left = end.saturating_duration_since(Instant::now());
         let taken = match (presence(dir, socket, left.max(POLL_INTERVAL)), lock) {
             (Presence::Nobody, Some(lock)) => return Ok(lock),
-            (Presence::Answers, _) => "served already",
+            (Presence::Answers, _) => answered,
             _ if left.is_zero() => "taken by a process that doesn't answer",
             _ => {
                 std::thread::sleep(POLL_INTERVAL);

@@ -116,6 +116,12 @@ impl Pool {
         self.submit_always(job)
     }
 
+    /// The number of jobs that wait for a thread; of none in a child of the process that made the
+    /// pool.
+    pub(crate) fn waiting(&self) -> usize {
+        if self.0.origin.is_here() { self.0.lock().jobs.len() } else { 0 }
+    }
+
     /// Runs the job however many wait: for what there is a bounded number of anyway.
     pub(crate) fn submit_always(&self, job: impl FnOnce() + Send + 'static) -> bool {
         if !self.0.origin.is_here() {

@@ -242,7 +242,7 @@ pub(crate) fn threads(socket: &Path) -> Held {
 }
 
 /// `out = sum(a * b)` of a column and a row: a few bytes of model that take a square between them.
-fn square(side: u32) -> Model {
+pub(crate) fn square(side: u32) -> Model {
     let float = OperandType::TensorFloat32;
     let constant = |kind, dimensions: &[u32], offset, length| {
         let mut operand = tensor(kind, dimensions, OperandLifeTime::ConstantCopy);

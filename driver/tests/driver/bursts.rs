@@ -8,6 +8,7 @@ use nnburst_burst::{BurstController, ControllerOptions};
 use nnburst_hal::*;
 use nnburst_hal_ipc::{Counts, WorkKind};
 
+use crate::budgets::square;
 use crate::processes::{connect, spawned, start};
 use crate::support::*;
 
@@ -269,6 +270,22 @@ fn a_service_tells_of_every_burst_of_every_client() {
     assert_eq!(theirs.len(), 3, "{theirs:?}");
     assert!(theirs.iter().all(|burst| burst.times.count() > 3), "{theirs:?}");
     assert_eq!(client(other.0.id()).name, client(us).name, "both are this program");
+}
+
+#[test]
+fn a_service_tells_the_memory_of_each_model() {
+    const SIDE: u32 = 256;
+    let served = served(CPU);
+    let models = [add_one(&[2]), square(SIDE)];
+    let models = models.map(|model| prepare(&served.device, model).unwrap());
+    let client = served.device.statistics().unwrap().clients.remove(0);
+    let memory: Vec<_> = client.works.iter().map(|work| work.memory_bytes.unwrap()).collect();
+    let &[small, large] = memory.as_slice() else { panic!("{client:?}") };
+    assert!(small < 4096 && large >= u64::from(SIDE * SIDE * 4), "{memory:?}");
+    let all = client.uses.iter().find(|it| it.resource == Resource::Memory.name()).unwrap();
+    assert!(small + large < all.used, "{memory:?} of {all:?}");
+    assert_eq!(client.waiting_calls, 0);
+    drop(models);
 }
 
 #[test]

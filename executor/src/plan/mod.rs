@@ -207,6 +207,12 @@ impl Plan {
         self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
     }
 
+    /// The budget that its memory and that of its sessions is charged to, where there is one
+    /// ([`CompileOptions::memory`]).
+    pub fn budget(&self) -> Option<&Arc<Budget>> {
+        self.context.budget.as_ref()
+    }
+
     /// The shapes of those outputs of the model, by position, that don't depend on a run.
     pub fn known_outputs(&self) -> impl Iterator<Item = (usize, &[u32])> {
         let outputs = self.first.iter().flat_map(|stage| &stage.outputs);

@@ -130,7 +130,8 @@ impl Service {
     /// [`Serving::succession`] is its side.
     ///
     /// # Errors
-    /// The name is none for a service, or the directory is not ours alone.
+    /// The name is none for a service, the directory is not ours alone, or the process that serves
+    /// has its socket from somebody else, such as a service manager.
     pub fn take_over(&self, dir: &Path) -> io::Result<BoundService> {
         self.bind_as(dir, Claim::TakeOver)
     }
@@ -303,12 +304,12 @@ impl Service {
         let peer = peer.charged_to(Arc::clone(&budget));
         let (threads, waiting) = (count(limits.threads), count(limits.waiting_calls));
         let pool = Pool::charged_to(&budget, 1, "nnburst-calls", threads, waiting);
-        let connection = Connection::new(socket, pool, budget);
+        let connection = Connection::new(socket, pool.clone(), budget);
         let Some(id) = self.0.enter(&connection) else { return };
         let driver = &self.0.driver;
         let device = driver.device(&peer);
         let (name, register) = (self.0.name.clone(), &self.0.register);
-        let session = Session::new(name, device, driver.charges_memory(), peer, id, register);
+        let session = Session::new(name, device, driver.charges_memory(), peer, id, register, pool);
         connection.read_on(&session);
         drop(session);
         self.0.leave(id);

@@ -13,6 +13,7 @@ use super::peer::Peer;
 use super::statistics::{Refusals, Register};
 use crate::connection::{Connection, Handler};
 use crate::fences::FenceWaiter;
+use crate::pool::Pool;
 use crate::socket::{MUCH, ReceivedFrame};
 use crate::wire::{self, Call, Kind};
 
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub(super) refusals: Refusals,
     peer: Peer,
     register: Arc<Register>,
+    /// The threads of its calls.
+    pool: Pool,
 }
 
 impl Session {
@@ -43,6 +46,7 @@ impl Session {
         peer: Peer,
         connection: u64,
         register: &Arc<Register>,
+        pool: Pool,
     ) -> Arc<Self> {
         let objects = Objects::default();
         let known = Arc::clone(register);
@@ -57,6 +61,7 @@ impl Session {
             refusals: Refusals::default(),
             peer,
             register: known,
+            pool,
         });
         register.add(connection, &session);
         session
@@ -76,6 +81,11 @@ impl Session {
         if let Some(error) = error {
             self.refusals.count(error.status);
         }
+    }
+
+    /// The number of calls that wait for a thread.
+    pub(super) fn waiting_calls(&self) -> u64 {
+        u64::try_from(self.pool.waiting()).unwrap_or(u64::MAX)
     }
 
     /// All sessions of the service.

@@ -99,6 +99,8 @@ pub struct ClientStatistics {
     pub uses: Vec<ResourceUse>,
     /// The sums over all that it ever held.
     pub counts: Counts,
+    /// Calls that wait for a thread of the connection.
+    pub waiting_calls: u64,
     /// Its prepared models and its bursts.
     pub works: Vec<WorkStatistics>,
 }
@@ -125,6 +127,8 @@ pub struct WorkStatistics {
     pub priority: Option<Priority>,
     /// Requests that are taken or wait.
     pub queue_depth: u32,
+    /// Memory that the client is charged for the model, its bursts included; `None` for a burst.
+    pub memory_bytes: Option<u64>,
     /// The time that it has been there.
     pub age: Duration,
     /// Executions that ended with a status other than `NONE`.
@@ -251,6 +255,7 @@ impl Session {
             age: self.since.elapsed(),
             uses: uses(&levels(self.budget()).collect::<Vec<_>>()),
             counts,
+            waiting_calls: self.waiting_calls(),
             works,
         }
     }

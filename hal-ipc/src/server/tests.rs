@@ -1,7 +1,7 @@
 //! Codes that name nothing, straight over a socket: no client of ours can send them.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -38,6 +38,38 @@ fn answer(message: &[u8]) -> Result<(), Failure> {
     drop(socket);
     serving.join().unwrap();
     wire::decode_all(&frame.payload).unwrap()
+}
+
+#[test]
+fn a_service_managers_socket_is_not_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let device: Arc<dyn Device> = Arc::new(ReluDriver);
+    let service = Service::new("managed", move |_: &Peer| Arc::clone(&device));
+    let socket = UnixListener::bind(dir.path().join("managed.sock")).unwrap();
+    let _serving = service.listen_on(socket.into()).unwrap();
+    let refused = service.take_over(dir.path()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(refused.to_string().contains("a service manager made"), "{refused}");
+}
+
+#[test]
+fn a_service_is_taken_over_and_knows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = || {
+        let device: Arc<dyn Device> = Arc::new(ReluDriver);
+        Service::new("one", move |_: &Peer| Arc::clone(&device))
+    };
+    let first = service().listen(dir.path()).unwrap();
+    service().listen(dir.path()).unwrap_err();
+    let second = service().take_over(dir.path()).unwrap().accept().unwrap();
+    first.succession().wait();
+    assert_eq!(first.succession().wait_for_clients(std::time::Duration::ZERO), 0);
+    drop(first);
+    assert!(second.path().exists(), "it is the second's");
+    // A name that nobody has is taken over, too.
+    drop(second);
+    drop(service().take_over(dir.path()).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 fn prepare(model: &Model, options: PrepareOptions) -> Vec<u8> {

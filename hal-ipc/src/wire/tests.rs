@@ -192,6 +192,7 @@ fn statistics() -> ServiceStatistics {
         model,
         priority,
         queue_depth,
+        memory_bytes: Some(5),
         age,
         failures,
         missed_deadlines,
@@ -205,6 +206,7 @@ fn statistics() -> ServiceStatistics {
         age,
         uses: uses.clone(),
         counts: counts.clone(),
+        waiting_calls: 1,
         works: vec![work],
     };
     let (pid, is_whole, clients, left_out) = (1000, true, vec![client], 0);

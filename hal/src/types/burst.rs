@@ -107,6 +107,9 @@ pub struct ModelFigures {
     pub missed_deadlines: u64,
     /// Executions that were asked for and have not ended.
     pub queue_depth: u32,
+    /// Memory that its client is charged for it, in bytes: constants, packed weights, and what its
+    /// executions and bursts work in.
+    pub memory_bytes: u64,
     /// The time since it was prepared.
     pub age: Duration,
     /// The times in the driver of executions that ended, failures included.

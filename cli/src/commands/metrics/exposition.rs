@@ -74,6 +74,8 @@ fn client(families: &mut Families, labels: &Labels, client: &ClientReport) {
     let refused = client.refused.values().sum::<u64>();
     let help = "Calls of a client answered with an error, bursts apart.";
     families.counter("client_refused_calls_total", help, &labels, &refused);
+    let help = "Calls of a client that wait for a thread.";
+    families.gauge("client_waiting_calls", help, &labels, &client.waiting_calls);
     client.works.iter().for_each(|it| work(families, &labels, it));
 }
 
@@ -85,6 +87,10 @@ fn work(families: &mut Families, labels: &Labels, work: &WorkReport) {
         .with("priority", work.priority.unwrap_or(""));
     let help = "Requests that a model or burst has taken or that wait.";
     families.gauge("work_queue_depth", help, &labels, &work.queue_depth);
+    if let Some(memory) = &work.memory_bytes {
+        let help = "Memory that a client is charged for a model, its bursts included.";
+        families.gauge("work_memory_bytes", help, &labels, memory);
+    }
     let doing = &work.doing;
     let help = "Executions of a model or burst that failed.";
     families.counter("work_failures_total", help, &labels, &doing.failures);

@@ -41,15 +41,19 @@ fn print_client(begin: &str, client: &ClientReport, out: &mut dyn Write) -> Resu
     let memory = used(&client.resources, "bytes_of_memory");
     let descriptors = used(&client.resources, "file_descriptors");
     let refused: u64 = client.refused.values().sum();
-    let all = doing(&client.doing);
-    writeln!(out, "{begin},client,{who},,,,{age_s:.3},,{all},{memory},{descriptors},{refused}")?;
-    for WorkReport { kind, object, model, priority, age_s, queue_depth, doing: its, .. } in
-        &client.works
-    {
+    let (all, waiting) = (doing(&client.doing), client.waiting_calls);
+    writeln!(
+        out,
+        "{begin},client,{who},,,,{age_s:.3},{waiting},{all},{memory},{descriptors},{refused}"
+    )?;
+    for work in &client.works {
+        let WorkReport { kind, object, model, priority, age_s, queue_depth, doing: its, .. } = work;
         let (model, priority, its) = (cell(model), priority.unwrap_or(""), doing(its));
+        let memory = work.memory_bytes.map_or_else(String::new, |bytes| bytes.to_string());
+        let its = format!("{its},{memory},,");
         writeln!(
             out,
-            "{begin},{kind},{who},{object},{model},{priority},{age_s:.3},{queue_depth},{its},,,"
+            "{begin},{kind},{who},{object},{model},{priority},{age_s:.3},{queue_depth},{its}"
         )?;
     }
     Ok(())

@@ -57,6 +57,8 @@ pub(crate) struct ClientReport {
     #[serde(flatten)]
     pub(crate) doing: Doing,
     pub(crate) refused: BTreeMap<&'static str, u64>,
+    /// Calls that wait for a thread of the connection.
+    pub(crate) waiting_calls: u64,
     /// Its prepared models and its bursts.
     pub(crate) works: Vec<WorkReport>,
 }
@@ -70,6 +72,8 @@ pub(crate) struct WorkReport {
     pub(crate) priority: Option<&'static str>,
     pub(crate) age_s: f64,
     pub(crate) queue_depth: u32,
+    /// Memory that the client is charged for the model, its bursts included; `None` for a burst.
+    pub(crate) memory_bytes: Option<u64>,
     #[serde(flatten)]
     pub(crate) doing: Doing,
     /// The times of all executions, for histograms.
@@ -151,7 +155,8 @@ impl Looker {
     }
 
     fn client(&mut self, service: &Key, client: ClientStatistics) -> ClientReport {
-        let ClientStatistics { connection, pid, uid, name, age, uses, counts, works } = client;
+        let ClientStatistics { connection, pid, uid, name, age, uses, counts, .. } = client;
+        let ClientStatistics { waiting_calls, works, .. } = client;
         let key = (service.0.clone(), service.1, connection, 0);
         let works = works.into_iter().map(|work| self.work(&key, work)).collect();
         ClientReport {
@@ -163,6 +168,7 @@ impl Looker {
             resources: resources(uses),
             refused: refused(&counts),
             doing: self.doing(key, counts, age),
+            waiting_calls,
             works,
         }
     }
@@ -186,6 +192,7 @@ impl Looker {
             priority: work.priority.map(|priority| priority.name()),
             age_s: work.age.as_secs_f64(),
             queue_depth: work.queue_depth,
+            memory_bytes: work.memory_bytes,
             doing: self.doing(key, counts, work.age),
             times,
         }

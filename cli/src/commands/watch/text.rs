@@ -36,13 +36,17 @@ pub(super) fn print(report: &ServiceReport, out: &mut dyn Write) -> Result<(), F
 fn print_client(client: &ClientReport, out: &mut dyn Write) -> Result<(), Failure> {
     let used = |resource: &str| client.resources.get(resource).map_or(0, |it| it.used);
     let refused: u64 = client.refused.values().sum();
-    let ClientReport { pid, uid, client: name, works, .. } = client;
+    let ClientReport { pid, uid, client: name, waiting_calls, works, .. } = client;
     let (memory, descriptors) = (bytes(used("bytes_of_memory")), used("file_descriptors"));
     let refused =
         if refused > 0 { format!(", {} refused", compact(refused)) } else { String::new() };
+    let waiting = match waiting_calls {
+        0 => String::new(),
+        calls => format!(", {} waiting", compact(*calls)),
+    };
     let name = shortened(name, 15);
-    line(&format!("{pid} {name} uid {uid}: {memory}, {descriptors} fds{refused}"), out)?;
-    for WorkReport { kind, model, priority, queue_depth, doing, .. } in works {
+    line(&format!("{pid} {name} uid {uid}: {memory}, {descriptors} fds{waiting}{refused}"), out)?;
+    for WorkReport { kind, model, priority, queue_depth, memory_bytes, doing, .. } in works {
         let priority = priority.unwrap_or("").to_lowercase();
         let cells = [
             format!("{kind} {priority}"),
@@ -54,7 +58,8 @@ fn print_client(client: &ClientReport, out: &mut dyn Write) -> Result<(), Failur
             queue_depth.to_string(),
         ];
         line(&row(cells), out)?;
-        line(&format!("    {model}"), out)?;
+        let memory = memory_bytes.map_or_else(String::new, |memory| format!("{}, ", bytes(memory)));
+        line(&format!("    {memory}{model}"), out)?;
     }
     Ok(())
 }
@@ -171,6 +176,7 @@ mod tests {
             priority: Some("MEDIUM"),
             age_s: 1.0,
             queue_depth: 64,
+            memory_bytes: Some(1 << 50),
             doing: doing(),
             times: Latencies::default(),
         };
@@ -183,6 +189,7 @@ mod tests {
             resources: resources(),
             doing: doing(),
             refused: BTreeMap::from([("INVALID_ARGUMENT", u64::MAX)]),
+            waiting_calls: u64::MAX,
             works: vec![work],
         };
         let report = ServiceReport {
