@@ -166,5 +166,10 @@ pub(crate) fn number_in(log: &str, line: &str, before: &str) -> Option<i32> {
 
 /// Kills a process as an out-of-memory killer does.
 pub(crate) fn kill_9(process: i32) {
-    kill(Pid::from_raw(process), Signal::SIGKILL).unwrap();
+    send(process, Signal::SIGKILL);
+}
+
+/// Sends a signal to a process.
+pub(crate) fn send(process: i32, signal: Signal) {
+    kill(Pid::from_raw(process), signal).unwrap();
 }

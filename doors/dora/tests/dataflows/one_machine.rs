@@ -1,8 +1,9 @@
 //! `dora run`.
 
 use dora_node_api::serde_json::Value;
+use nix::sys::signal::Signal;
 
-use crate::flow::{Folder, Running, kill_9, number_in};
+use crate::flow::{Folder, Running, kill_9, number_in, send};
 
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -78,4 +79,31 @@ fn a_driver_that_is_killed_is_restarted_and_reported() {
     assert_eq!(number(&told["failed"]), 0, "the frame had another try: {report}");
     assert!(number(&report["results"]) > before, "{report}");
     assert!(dora.log().contains("SIGKILL"), "{}", dora.log());
+}
+
+#[test]
+#[ignore = "needs dora; cargo xtask doors dora"]
+fn a_driver_that_hangs_costs_the_frames_of_that_time() {
+    let folder = Folder::new(
+        "camera.yml",
+        &[
+            ("rate=30", "rate=20 frames=200"),
+            ("model.tflite", "model.tflite device=spawn/nnburst-cpu deadline=300"),
+        ],
+    );
+    let mut dora = Running::dora_run(&folder);
+    dora.until("results", |_| results(&folder, "camera.json", 10));
+    let driver = dora.until("a driver", |log| number_in(log, "model.tflite on spawn", "driver "));
+    send(driver, Signal::SIGSTOP);
+    let missed = || {
+        let report = folder.report("camera.json")?;
+        let missed = report["nodes"]["infer"]["told"]["missed"].as_i64().unwrap_or(0);
+        (missed >= 2).then(|| number(&report["results"]))
+    };
+    let before = dora.until("missed frames", |_| missed());
+    send(driver, Signal::SIGCONT);
+    dora.until("further results", |_| results(&folder, "camera.json", before + 10));
+    assert!(dora.wait().success(), "{}", dora.log());
+    let report = folder.report("camera.json").unwrap();
+    assert_eq!(number(&report["nodes"]["infer"]["told"]["restarts"]), 0, "{report}");
 }
