@@ -83,11 +83,13 @@ impl Listening {
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
         fchmodat(&dir, passing.as_str(), mode, FchmodatFlags::FollowSymlink)?;
         listen(&listener, Backlog::new(BACKLOG)?)?;
+        // Watched from before the name is ours, so that no successor goes unseen.
+        let changes = changes(&dir).ok();
         renameat(&dir, passing.as_str(), &dir, name_of_socket.as_os_str())?;
         let lock = owned.or_else(|| inherit(&dir, &name_of_lock));
         let file = SocketFile {
             identity: FileStatus::of_name(&dir, name_of_socket.as_os_str())?.identity,
-            changes: changes(&dir).ok(),
+            changes,
             dir,
             name: name_of_socket,
         };

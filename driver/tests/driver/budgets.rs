@@ -15,8 +15,6 @@ use crate::attack::{Held, Target, report};
 use crate::hostile::{frame, send};
 use crate::support::*;
 
-const GREETING: &[u8] = b"NNBURST\0\x02\0\0\0\0\0\0\0";
-
 /// As many as Linux takes in one message.
 const MOST_DESCRIPTORS: usize = 253;
 
@@ -64,7 +62,7 @@ fn guests(socket: &Path, most: usize) -> Vec<UnixStream> {
         let mut guest = UnixStream::connect(socket).unwrap();
         guest.set_read_timeout(Some(HUNG)).unwrap();
         let mut answer = [0; 16];
-        let greeted = guest.write_all(GREETING).and_then(|()| guest.read_exact(&mut answer));
+        let greeted = guest.write_all(&GREETING).and_then(|()| guest.read_exact(&mut answer));
         if greeted.is_err() || answer[12] != 0 {
             break;
         }

@@ -13,8 +13,6 @@ use crate::hostile::{frame, resident};
 use crate::processes::{ALL, Footprint, Killed, at_rest, connect, start};
 use crate::support::*;
 
-const GREETING: &[u8] = b"NNBURST\0\x02\0\0\0\0\0\0\0";
-
 /// A driver of which nobody wants anything but a client who behaves.
 struct Besieged {
     driver: Killed,
@@ -49,7 +47,7 @@ impl Besieged {
 
     fn guest(&self) -> UnixStream {
         let mut socket = self.intruder();
-        socket.write_all(GREETING).unwrap();
+        socket.write_all(&GREETING).unwrap();
         socket.read_exact(&mut [0; 16]).unwrap();
         socket
     }

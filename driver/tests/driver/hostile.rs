@@ -148,7 +148,7 @@ fn hostile_messages(path: &Path, count: u32, dice: &mut Dice, golden: &[Vec<u8>]
         let greeting: &[u8] = match dice.below(20) {
             0 => b"GET / HTTP/1.1\r\n",
             1 => b"NNBURST\0\x09\0\0\0\0\0\0\0",
-            _ => b"NNBURST\0\x02\0\0\0\0\0\0\0",
+            _ => &GREETING,
         };
         socket.write_all(greeting).unwrap();
         socket.set_read_timeout(Some(HUNG)).unwrap();
@@ -234,7 +234,7 @@ fn memories_of_huge_pages_are_refused_over_the_socket() {
     let served = served(CPU);
     let mut socket = UnixStream::connect(served.path()).unwrap();
     socket.set_read_timeout(Some(HUNG)).unwrap();
-    socket.write_all(b"NNBURST\0\x02\0\0\0\0\0\0\0").unwrap();
+    socket.write_all(&GREETING).unwrap();
     socket.read_exact(&mut [0; 16]).unwrap();
     let bytes = [frame(message.len() as u32, FDS, 1, 7), message].concat();
     send(&socket, &bytes, &[huge.as_fd(); FDS as usize]);

@@ -3,6 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The first bytes of a client, without a library.
+pub(crate) const GREETING: [u8; 16] = {
+    let [a, b, c, d] = PROTOCOL_VERSION.to_le_bytes();
+    [b'N', b'N', b'B', b'U', b'R', b'S', b'T', 0, a, b, c, d, 0, 0, 0, 0]
+};
+
 pub(crate) use nnburst_driver::CPU;
 use nnburst_driver::{CpuDriver, CpuDriverOptions, Personality, uniform_capabilities};
 pub(crate) use nnburst_hal::testing::{
@@ -10,7 +16,7 @@ pub(crate) use nnburst_hal::testing::{
     request, tell, tensor,
 };
 use nnburst_hal::*;
-use nnburst_hal_ipc::{RemoteDevice, Serving};
+use nnburst_hal_ipc::{PROTOCOL_VERSION, RemoteDevice, Serving};
 
 /// How long anything may take before a test counts it as hung.
 pub(crate) const HUNG: Duration = Duration::from_secs(60);

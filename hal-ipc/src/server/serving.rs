@@ -33,6 +33,9 @@ const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 /// The time for which clients are accepted that found the socket before another took its name.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
+/// The period of looks at the name where the system has nothing that tells of changes.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A service with its socket, before its first client: its process can still give up rights that
 /// serving doesn't need, in this thread, from which those of the service descend.
 #[derive(Debug)]
@@ -111,6 +114,8 @@ impl Acceptor {
     fn wait(&self, limit: Option<Duration>) -> Result<Woken, Errno> {
         let readable = PollFlags::POLLIN;
         let changes = self.listening.changes().filter(|_| limit.is_none());
+        let looks = limit.is_none() && changes.is_none() && self.listening.is_ours_alone();
+        let limit = limit.or_else(|| looks.then_some(LOOK));
         let mut fds = vec![
             PollFd::new(self.stop.as_fd(), readable),
             PollFd::new(self.listening.listener().as_fd(), readable),
@@ -126,7 +131,7 @@ impl Acceptor {
             other => other?,
         };
         let is_ready = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
-        Ok(Woken { to_stop: is_ready(0), by_client: is_ready(1), by_change: is_ready(2) })
+        Ok(Woken { to_stop: is_ready(0), by_client: is_ready(1), by_change: looks || is_ready(2) })
     }
 
     fn accept(&self) {

@@ -28,7 +28,7 @@ pub(crate) use messages::{
 };
 
 /// The version of everything in this module. Any change to a message or its order makes a new one.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// No message is longer, whatever a service's own limit allows.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;

@@ -24,9 +24,9 @@ fn hex(bytes: &[u8]) -> String {
 fn greeting_and_header_are_pinned() {
     assert_eq!(
         hex(&greeting(Verdict::TooMany)),
-        "4e4e42555253540002000000".to_owned() + "02000000"
+        "4e4e42555253540003000000".to_owned() + "02000000"
     );
-    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((2, Verdict::TooMany)));
+    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((3, Verdict::TooMany)));
     let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
     assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
     assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));
