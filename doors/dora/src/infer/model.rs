@@ -47,7 +47,10 @@ impl Trouble {
     }
 
     fn of(error: RuntimeError) -> Self {
-        let outcome = if error.is_deadline_missed() { FrameEnd::Missed } else { FrameEnd::Failed };
+        // A driver that hangs still owes the answer of an earlier frame.
+        let owes = matches!(error, RuntimeError::Busy { .. });
+        let is_missed = owes || error.is_deadline_missed();
+        let outcome = if is_missed { FrameEnd::Missed } else { FrameEnd::Failed };
         Self { outcome, why: error.to_string(), error: Some(error) }
     }
 }
