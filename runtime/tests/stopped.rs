@@ -5,7 +5,7 @@
 #[path = "common/driver.rs"]
 mod driver;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use driver::Driver;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -40,6 +40,45 @@ fn adds(frame: &mut Frame, value: f32, compute: impl FnOnce(&mut Frame)) {
     frame.write(1, &[1f32]).unwrap();
     compute(frame);
     assert_eq!(frame.read::<f32>(0).unwrap(), [value + 1.0]);
+}
+
+/// Submits a frame as soon as the burst has room, and waits for it.
+fn follows(burst: &mut Burst, mut frame: Frame) -> Frame {
+    loop {
+        match burst.try_submit(frame) {
+            Ok(()) => break,
+            Err(refused) => {
+                assert!(matches!(refused.error, RuntimeError::Busy { .. }), "{}", refused.error);
+                frame = refused.frame;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    let finished = burst.wait_until(Instant::now() + Duration::from_secs(60)).unwrap();
+    finished.result.unwrap();
+    finished.frame
+}
+
+#[test]
+fn frames_in_flight_end_by_their_limit_and_others_follow_when_the_driver_goes_on() {
+    let driver = Driver::start();
+    let compilation = driver.compile();
+    let mut burst = open(&compilation, Wait::Block);
+    let frame = follows(&mut burst, compilation.frame().unwrap());
+    driver.stop();
+    let call = CallOptions { timeout: Some(SOON), ..CallOptions::default() };
+    burst.try_submit_with(frame, &call).map_err(|refused| refused.error).unwrap();
+    let finished = burst.wait_until(Instant::now() + Duration::from_secs(60)).unwrap();
+    missed("in flight", finished.result);
+    let Err(refused) = burst.try_submit(finished.frame) else { panic!("it owes an answer") };
+    assert!(matches!(refused.error, RuntimeError::Busy { .. }), "{}", refused.error);
+    driver.go_on();
+    let frame = follows(&mut burst, refused.frame);
+
+    // What is forgotten makes room likewise.
+    burst.try_submit(frame).map_err(|refused| refused.error).unwrap();
+    burst.forget();
+    follows(&mut burst, compilation.frame().unwrap());
 }
 
 #[test]

@@ -18,7 +18,16 @@ impl BurstController {
     /// The frame, with why it was not sent.
     pub fn try_submit(&mut self, mut frame: BurstFrame) -> Result<(), Rejected> {
         let depth = self.depth;
-        if self.in_flight.len().saturating_add(self.done.len()) >= depth {
+        if self.is_full() {
+            // Nobody polls for answers to frames that were given up. As many as there may be: a
+            // driver that goes on answering holds nobody up.
+            for _ in 0..depth {
+                if self.receive(None) == Came::Nothing {
+                    break;
+                }
+            }
+        }
+        if self.is_full() {
             return Err(Rejected { frame, why: SubmitError::Busy { depth } });
         }
         if let Err(why) = self.send(frame.inner()) {
@@ -26,6 +35,11 @@ impl BurstController {
         }
         self.in_flight.push_back(InFlight::Submitted(frame));
         Ok(())
+    }
+
+    /// Returns whether as many frames as can be are in flight, or answered and not taken.
+    fn is_full(&self) -> bool {
+        self.in_flight.len().saturating_add(self.done.len()) >= self.depth
     }
 
     /// The oldest submitted frame, if its answer is here, or if its deadline has passed for so long
