@@ -62,6 +62,8 @@ fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Imag
     let to = from.resized(height, width);
     let extents = to.shape()?;
     call.set(0, &extents)?;
+    // Where each line and column comes from.
+    call.claim((height + width).saturating_mul(size_of::<Between>()))?;
     Ok((input.kind, from, to))
 }
 
@@ -69,30 +71,28 @@ fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Imag
 pub(super) fn resize_nearest(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (kind, from, to) = resized(call)?;
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
-    // Found as they come: a table of them would be as large as a model asks for.
-    let places = move |input: usize, output: usize| {
+    let place = move |at: usize, input: usize, output: usize| {
         let scale = if is_aligned && output > 1 {
             ratio(input - 1) / ratio(output - 1)
         } else {
             ratio(input) / ratio(output)
         };
         let offset = if is_half { 0.5 } else { 0.0 };
-        move |at: usize| {
-            let real = (ratio(at) + offset) * scale;
-            let cell = if is_aligned { real.round() } else { real.floor() };
-            usize::try_from(cut(f64::from(cell)).max(0)).unwrap_or(0).min(input - 1)
-        }
+        let real = (ratio(at) + offset) * scale;
+        let cell = if is_aligned { real.round() } else { real.floor() };
+        usize::try_from(cut(f64::from(cell)).max(0)).unwrap_or(0).min(input - 1)
     };
-    let (row, column) = (places(from.height, to.height), places(from.width, to.width));
+    let rows: Vec<usize> = (0..to.height).map(|y| place(y, from.height, to.height)).collect();
+    let columns: Vec<usize> = (0..to.width).map(|x| place(x, from.width, to.width)).collect();
     let pixel = from.channels * kind.bytes();
     let shape = to.shape()?;
     call.step(&shape, move |io| {
         let (input, output) = (io.input::<u8>(0), io.output::<u8>(0));
         let mut at = 0;
         for batch in 0..to.batches {
-            for y in (0..to.height).map(&row) {
-                poll::work(to.width.saturating_mul(4 + pixel / 8))?;
-                for x in (0..to.width).map(&column) {
+            for &y in &rows {
+                poll::work(columns.len() * (4 + pixel / 8))?;
+                for &x in &columns {
                     let start = from.at(batch, y, x, 0) * kind.bytes();
                     let source = input.slice(start..start + pixel);
                     output.slice(at..at + pixel).copy_from(source);
@@ -122,8 +122,7 @@ struct Between {
 pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (kind, from, to) = resized(call)?;
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
-    // Found as they come: a table of them would be as large as a model asks for.
-    let places = move |input: usize, output: usize| {
+    let places = move |input: usize, output: usize| -> Vec<Between> {
         let [wide_in, wide_out] =
             [input, output].map(|it| i64::try_from(it).unwrap_or(i64::MAX >> 16));
         let scale = if is_aligned && wide_out > 1 {
@@ -131,24 +130,24 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
         } else {
             (wide_in * 1024 + wide_out / 2) / wide_out.max(1)
         };
-        move |at: usize| {
-            let at = i64::try_from(at).unwrap_or(i64::MAX >> 32);
+        let place = |at: i64| {
             let scaled = if is_half { at * scale + scale / 2 - 512 } else { at * scale };
             let low = (scaled / 1024).max(0);
             let high = ((scaled + 1023) / 1024).min(wide_in - 1);
             let index = |it: i64| usize::try_from(it).unwrap_or(0).min(input - 1);
             Between { low: index(low), high: index(high), weight: scaled - low * 1024 }
-        }
+        };
+        (0..wide_out).map(place).collect()
     };
-    let (row, column) = (places(from.height, to.height), places(from.width, to.width));
+    let (rows, columns) = (places(from.height, to.height), places(from.width, to.width));
     let shape = to.shape()?;
     by_kind!(kind, [I8 i8, I16 i16], T => call.step(&shape, move |io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let mut at = 0;
         for batch in 0..to.batches {
-            for y in (0..to.height).map(&row) {
-                poll::work(to.width.saturating_mul(from.channels * 4))?;
-                for x in (0..to.width).map(&column) {
+            for y in &rows {
+                poll::work(columns.len() * from.channels * 4)?;
+                for x in &columns {
                     let weights = [
                         (y.low, x.low, (1024 - y.weight) * (1024 - x.weight)),
                         (y.high, x.low, y.weight * (1024 - x.weight)),

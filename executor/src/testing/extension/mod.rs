@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nnburst_hal::tflite_extension::{NAME, OPERATIONS};
 use nnburst_hal::{
-    ExtensionCode, ExtensionNameAndPrefix, Model, Operand, OperandType, Operation, OperationType,
-    View, ViewMut,
+    Amounts, Budget, ExtensionCode, ExtensionNameAndPrefix, Model, Operand, OperandType, Operation,
+    OperationType, Resource, View, ViewMut,
 };
 
 use self::draft::{Draft, kinds};
@@ -18,6 +18,9 @@ use super::test_rng::TestRng;
 use crate::{CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor};
 
 const PREFIX: u16 = 3;
+
+/// Bytes that a model and its runs may take.
+const MEMORY: u64 = 256 << 20;
 
 /// Makes a model of one operation of the extension of the bytes, with tensors of random types and
 /// shapes that may fit it, and values that nothing can be computed with here and there; compiles it
@@ -55,7 +58,14 @@ pub fn fuzz_extension(bytes: &[u8]) -> (u16, bool) {
 fn run(model: &Model, inputs: &mut [Vec<u8>], rng: &mut TestRng) -> bool {
     let mut extensions = ExtensionRegistry::default();
     extensions.register(NAME, Arc::new(TfliteExecutor));
-    let options = CompileOptions { arena_limit: 1 << 20, extensions, ..CompileOptions::default() };
+    // As a driver's client has one: a few bytes of a model may ask for tables of gigabytes.
+    let budget = Budget::root("fuzz", Amounts::UNLIMITED.with(Resource::Memory, MEMORY));
+    let options = CompileOptions {
+        arena_limit: 1 << 20,
+        extensions,
+        memory: Some(budget),
+        ..CompileOptions::default()
+    };
     let Ok(plan) = Plan::compile(model, &options) else { return false };
     let mut session = plan.session();
     let control = Control { loop_timeout: Duration::from_millis(5), ..Control::default() };
