@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -64,7 +64,7 @@ impl Listening {
         let path = socket_path(dir, name)?;
         let dir = Arc::new(own_directory(dir)?);
         let name_of_socket = OsString::from(path.file_name().unwrap_or_default());
-        let name_of_lock = format!(".{name}.lock").into();
+        let name_of_lock: OsString = format!(".{name}.lock").into();
         // Who listens without the lock has the socket of somebody else.
         let is_free = claim == Claim::Free || NameLock::take(&dir, &name_of_lock)?.is_some();
         let answered = if claim == Claim::Free { "served already" } else { MANAGED };
@@ -83,18 +83,15 @@ impl Listening {
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
         fchmodat(&dir, passing.as_str(), mode, FchmodatFlags::FollowSymlink)?;
         listen(&listener, Backlog::new(BACKLOG)?)?;
-        // Watched from before the name is ours, so that no successor goes unseen.
+        let listener = UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        // Known and watched from before the name is ours, so that no successor goes unseen, or is
+        // taken for us.
+        let identity = FileStatus::of_name(&dir, passing.as_str())?.identity;
         let changes = changes(&dir).ok();
         renameat(&dir, passing.as_str(), &dir, name_of_socket.as_os_str())?;
         let lock = owned.or_else(|| inherit(&dir, &name_of_lock));
-        let file = SocketFile {
-            identity: FileStatus::of_name(&dir, name_of_socket.as_os_str())?.identity,
-            changes,
-            dir,
-            name: name_of_socket,
-        };
-        let listener = UnixListener::from(listener);
-        listener.set_nonblocking(true)?;
+        let file = SocketFile { identity, changes, dir, name: name_of_socket, lock: name_of_lock };
         Ok(Self { listener, path, file: Some(file), lock: Mutex::new(lock) })
     }
 
@@ -121,6 +118,17 @@ impl Listening {
         self.file.is_some()
     }
 
+    /// Returns whether it is told when it is taken over, and has the lock of its name. Else it is
+    /// to look now and then ([`is_taken_over`](Self::is_taken_over)).
+    pub(crate) fn is_settled(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        file.changes.is_some() && self.locked().is_some()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<NameLock>> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What becomes readable when names in the directory change; `None` where the system has no
     /// more of its kind.
     pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
@@ -128,13 +136,23 @@ impl Listening {
     }
 
     /// Returns whether the name leads to another's socket, once it has taken note of the changes.
+    /// While it doesn't, a lock that the process before kept for too long is taken where it is free
+    /// by now.
     pub(crate) fn is_taken_over(&self) -> bool {
-        self.file.as_ref().is_some_and(SocketFile::is_replaced)
+        let Some(file) = &self.file else { return false };
+        if file.is_replaced() {
+            return true;
+        }
+        let mut lock = self.locked();
+        if lock.is_none() {
+            *lock = NameLock::take(&file.dir, &file.lock).ok().flatten();
+        }
+        false
     }
 
     /// Gives the name up; the socket goes on listening for those who found it before.
     pub(crate) fn give_up_name(&self) {
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.locked().take());
     }
 }
 
@@ -146,6 +164,8 @@ struct SocketFile {
     /// Tells our file from a successor's of the same name.
     identity: FileIdentity,
     changes: Option<Inotify>,
+    /// The name of its lock.
+    lock: OsString,
 }
 
 impl SocketFile {
@@ -326,6 +346,23 @@ mod tests {
         assert_eq!(services(&dir).unwrap(), ["one"]);
         drop(first);
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "locks go too");
+    }
+
+    #[test]
+    fn a_name_is_had_at_once_and_its_lock_when_the_process_before_notices() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Listening::bind(dir.path(), "one", Claim::Free).unwrap();
+        assert!(first.is_settled() && !first.is_taken_over());
+        // The first is stopped for now.
+        let second = Listening::bind(dir.path(), "one", Claim::TakeOver).unwrap();
+        assert!(!second.is_settled() && !second.is_taken_over());
+        assert!(first.is_taken_over());
+        first.give_up_name();
+        assert!(!second.is_taken_over() && second.is_settled());
+        drop(first);
+        assert!(second.path().exists(), "it is the second's");
+        drop(second);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -33,7 +33,7 @@ const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 /// The time for which clients are accepted that found the socket before another took its name.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
-/// The period of looks at the name where the system has nothing that tells of changes.
+/// The period of looks at the name where nothing tells of changes, or its lock is another's still.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A service with its socket, before its first client: its process can still give up rights that
@@ -114,7 +114,7 @@ impl Acceptor {
     fn wait(&self, limit: Option<Duration>) -> Result<Woken, Errno> {
         let readable = PollFlags::POLLIN;
         let changes = self.listening.changes().filter(|_| limit.is_none());
-        let looks = limit.is_none() && changes.is_none() && self.listening.is_ours_alone();
+        let looks = limit.is_none() && !self.listening.is_settled();
         let limit = limit.or_else(|| looks.then_some(LOOK));
         let mut fds = vec![
             PollFd::new(self.stop.as_fd(), readable),
