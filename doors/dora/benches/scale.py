@@ -59,7 +59,20 @@ def shared(options, count):
 
 def plain(options, size, rate):
     flow = entry(options, "camera", f"camera rate={rate} frames={int(rate * options.seconds)} size={size}", "frame")
-    return run(options, flow + entry(options, "sink", "sink report=report.json wait=0", inputs=[("frame", "camera/frame", 1)]))
+    report, cpu = run(options, flow + entry(options, "sink", "sink report=report.json wait=0", inputs=[("frame", "camera/frame", 1)]))
+    return {**report, "cpu_s": cpu}
+
+
+def streams(options, measure):
+    """Frames from a camera to a sink by size and rate: the report of each, and the cells of its row."""
+    for size in options.sizes:
+        width, height = map(int, size.split("x"))
+        for rate in options.rates:
+            report = measure(size, rate)
+            arrived, kilobytes = report["results_per_second"], width * height * 3 / 1e3
+            sent, age = report["sent"] / max(report["seconds"], 1e-9), report["age_ms"]
+            cells = [size, f"{kilobytes:.0f}", f"{sent:.0f}", f"{arrived:.0f}", f"{arrived * kilobytes / 1e3:.0f}"]
+            yield report, [*cells, f"{age['p50']:.2f}", f"{age['p99']:.2f}"]
 
 
 def main():
@@ -88,17 +101,9 @@ def main():
         )
     print("\n| frame | KB | sent/s | arrived/s | MB/s | age p50 ms | age p99 ms | all CPU ms/frame |")
     print("|---|---|---|---|---|---|---|---|")
-    for size in options.sizes:
-        width, height = map(int, size.split("x"))
-        for rate in options.rates:
-            report, cpu = plain(options, size, rate)
-            arrived, kilobytes = report["results_per_second"], width * height * 3 / 1e3
-            sent = report["sent"] / max(report["seconds"], 1e-9)
-            print(
-                f"| {size} | {kilobytes:.0f} | {sent:.0f} | {arrived:.0f} | {arrived * kilobytes / 1e3:.0f} "
-                f"| {report['age_ms']['p50']:.2f} | {report['age_ms']['p99']:.2f} | {1e3 * cpu / max(1, report['results']):.2f} |",
-                flush=True,
-            )
+    for report, cells in streams(options, lambda size, rate: plain(options, size, rate)):
+        cells.append(f"{1e3 * report['cpu_s'] / max(1, report['results']):.2f}")
+        print(f"| {' | '.join(cells)} |", flush=True)
     print(f"load {os.getloadavg()[0]:.1f}")
 
 

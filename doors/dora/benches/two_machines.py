@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from scale import entry
+from scale import entry, streams
 
 NET = "10.9.74"
 # The coordinator refuses until both daemons have reported to it.
@@ -122,17 +122,8 @@ def main():
             age, frames = report["age_ms"], int(30 * options.seconds)
             print(f"| {at_least:g} ms | {frames} | {report['results']} | {age['p50']:.1f} | {age['p99']:.1f} |", flush=True)
         print("\n| frame | KB | sent/s | arrived/s | MB/s | age p50 ms | age p99 ms |\n|---|---|---|---|---|---|---|")
-        for size in options.sizes:
-            width, height = map(int, size.split("x"))
-            for rate in options.rates:
-                report = run(options, names, address, one_way(options, size, rate))
-                arrived, kilobytes = report["results_per_second"], width * height * 3 / 1e3
-                sent = report["sent"] / max(report["seconds"], 1e-9)
-                print(
-                    f"| {size} | {kilobytes:.0f} | {sent:.0f} | {arrived:.0f} | {arrived * kilobytes / 1e3:.0f} "
-                    f"| {report['age_ms']['p50']:.2f} | {report['age_ms']['p99']:.2f} |",
-                    flush=True,
-                )
+        for _, cells in streams(options, lambda size, rate: run(options, names, address, one_way(options, size, rate))):
+            print(f"| {' | '.join(cells)} |", flush=True)
         print(f"load {os.getloadavg()[0]:.1f}")
 
 
