@@ -3,6 +3,7 @@
 //! | chore                            | does |
 //! |----------------------------------|---|
 //! | `ci`                             | all that must hold for each commit; needs only cargo |
+//! | `build`                          | the workspace's tests, which other chores share |
 //! | `loom`                           | the model checks of `loom-tests` |
 //! | `loom-mutants`                   | weakens every ordering and expects to be caught |
 //! | `soak [--minutes N]`             | the queue: two processes, checksums, random kill -9 |
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     let (chore, rest) = args.split_first().map_or(("", &[][..]), |(chore, rest)| (chore, rest));
     let done = match chore {
         "ci" => ci(),
+        "build" => build(),
         "loom" => loom::run(rest),
         "loom-mutants" => mutants::run(rest),
         "soak" => soak(rest),
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
         "tsan" => sanitizers::tsan(),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | loom | loom-mutants | soak [burst] | manual | operations | peers | dist | doors | estimate | fuzz | ignored | install | layers | links | mlts | arm | cross | symbols | tflite-diff | asan | miri | tsan"
+                "usage: cargo xtask ci | build | loom | loom-mutants | soak [burst] | manual | operations | peers | dist | doors | estimate | fuzz | ignored | install | layers | links | mlts | arm | cross | symbols | tflite-diff | asan | miri | tsan"
             );
             return ExitCode::from(2);
         }
@@ -117,13 +119,17 @@ fn ci() -> Outcome {
     steps.take("layers", || layers::run(&[]))?;
     let lints = || workspace::cargo("lints", &["clippy", "--all-targets"]);
     steps.take("lints", || lints()?.args(["--", "-D", "warnings"]).run())?;
-    let build = ["test", "--no-run"];
-    steps.take("build of the tests", || workspace::cargo("tests", &build)?.run())?;
+    steps.take("build of the tests", build)?;
     steps.take("tests", || workspace::cargo("tests", &["test"])?.run())?;
     steps.take("links", links::run)?;
     steps.take("loom", || loom::run(&[]))?;
     println!("all checks passed");
     Ok(())
+}
+
+/// Builds all of the workspace's tests, which most other chores run as well.
+fn build() -> Outcome {
+    workspace::cargo("tests", &["test", "--no-run"])?.run()
 }
 
 /// Tests that plain runs leave out, as they take rights or data: processes of other users (root),
