@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use nnburst::hal::{OperandType, tflite_extension};
 use nnburst::{
-    Burst, Caching, CallOptions, CompileOptions, Device, Finished, Frame, RuntimeError, compile_for,
+    Burst, BurstOptions, Caching, CallOptions, CompileOptions, Device, Finished, Frame,
+    RuntimeError, Wait, compile_for,
 };
 use nnburst_doors_common::DoorOptions;
 use nnburst_tflite::{ImportError, ImportOptions, Imported, TensorInfo};
@@ -86,6 +87,15 @@ pub(crate) struct CompiledModel {
     pub(crate) time_in_driver: Option<Duration>,
 }
 
+/// The burst's options: its ends sleep unless they are told how to wait. Frames that come over dora
+/// are some tenths of a millisecond on their way, and as irregular; to poll for them takes more
+/// processor time than it saves of an age.
+fn waiting(options: &DoorOptions) -> BurstOptions {
+    let burst = options.burst();
+    let wait = if burst.wait == Wait::Auto { Wait::Block } else { burst.wait };
+    BurstOptions { wait, ..burst }
+}
+
 impl CompiledModel {
     /// Compiles a model for a device and opens a burst.
     ///
@@ -110,7 +120,7 @@ impl CompiledModel {
         };
         let compile = CompileOptions { caching, ..CompileOptions::default() };
         let compilation = compile_for(&graph, std::slice::from_ref(device), &compile)?;
-        let burst = compilation.burst(&options.burst())?;
+        let burst = compilation.burst(&waiting(options))?;
         Ok(Self {
             frame: Some(burst.frame()?),
             burst,

@@ -146,6 +146,11 @@ impl Reporter {
         node.send(STATUS, parameters, text)
     }
 
+    /// Has the counts told at the next beat.
+    pub(crate) fn hurry(&mut self) {
+        self.next = Instant::now();
+    }
+
     /// The counts in words.
     pub(crate) fn summary(&self) -> String {
         let counts = self.counts.iter().zip(FrameEnd::ALL);
