@@ -1,6 +1,7 @@
 //! Networks of common kinds, none of them one that the project is tuned by.
 
 use crate::layers::{Fused, LayerTensor, Network, Numbers, Window};
+use crate::transformers::{mobilebert, vit_tiny};
 
 /// A name and what makes the network.
 pub(crate) type Kind = (&'static str, fn(&mut Network));
@@ -15,6 +16,8 @@ pub(crate) const KINDS: &[Kind] = &[
     ("deeplab", deeplab),
     ("yolo", yolo),
     ("speech", speech),
+    ("vit_tiny", vit_tiny),
+    ("mobilebert", mobilebert),
 ];
 
 /// Numbers that each kind comes in, with the ends of names.

@@ -1,5 +1,7 @@
 //! Layers of networks whose weights are random, in float or quantised as converters do it.
 
+mod transformer;
+
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 

@@ -10,6 +10,7 @@
 
 mod kinds;
 mod layers;
+mod transformers;
 
 use std::error::Error;
 use std::fs;
@@ -79,6 +80,10 @@ fn image(of: &TensorInfo) -> Vec<u8> {
         let [.., last] = noise.to_le_bytes();
         slope + last / 4
     });
+    if of.file_kind == TensorKind::Int32 {
+        let numbers = slopes.take(bytes(of) / 4).map(i32::from);
+        return numbers.flat_map(i32::to_le_bytes).collect();
+    }
     if of.file_kind == TensorKind::Float32 {
         let numbers = slopes.take(bytes(of) / 4).map(|byte| f32::from(byte) / 128.0 - 1.0);
         return numbers.flat_map(f32::to_le_bytes).collect();
@@ -95,6 +100,7 @@ fn kind(of: &TensorInfo) -> &'static str {
     match of.file_kind {
         TensorKind::Float32 => "FLOAT32",
         TensorKind::Uint8 => "UINT8",
+        TensorKind::Int32 => "INT32",
         _ => "INT8",
     }
 }

@@ -39,7 +39,7 @@ impl Model<'_> {
 pub(super) struct Engines {
     python: PathBuf,
     scripts: PathBuf,
-    models: PathBuf,
+    shared: PathBuf,
     /// The directory of the networks of random weights, once they are made.
     pub(super) made: PathBuf,
     nnburst: PathBuf,
@@ -51,27 +51,24 @@ impl Engines {
     /// Finds the scripts and the models, and makes the virtual environment where there is none.
     pub(super) fn new(options: &Options, nnburst: PathBuf) -> Result<Self, String> {
         let scripts = options.shared.join("peers/infer");
-        let models = options.shared.join("models");
-        for folder in [&scripts, &models] {
-            if !folder.is_dir() {
-                let folder = folder.display();
-                return Err(format!("{folder} isn't there; --shared says where the models are"));
-            }
+        if !scripts.is_dir() {
+            let folder = scripts.display();
+            return Err(format!("{folder} isn't there; --shared says where the models are"));
         }
         let python = options.venv.join("bin/python");
         if !python.exists() {
             install(&options.venv, &python)?;
         }
         let (cpu, threads) = (options.cpu.clone(), options.threads.clone());
-        let made = PathBuf::new();
-        Ok(Self { python, scripts, models, made, nnburst, cpu, threads })
+        let (made, shared) = (PathBuf::new(), options.shared.clone());
+        Ok(Self { python, scripts, shared, made, nnburst, cpu, threads })
     }
 
     /// Measures a row once, theirs first.
-    pub(super) fn round(&self, row: &PeerRow, budget: f64) -> Result<Round, String> {
+    pub(super) fn round(&self, row: &PeerRow<'_>, budget: f64) -> Result<Round, String> {
         let mut sum = Round { peer: 0.0, ours: 0.0 };
         let folder = match row.origin {
-            ModelOrigin::Shared => &self.models,
+            ModelOrigin::Shared(folder) => &self.shared.join(folder),
             ModelOrigin::Made => &self.made,
         };
         for name in row.models {

@@ -1,13 +1,14 @@
 //! `cargo xtask peers`: our models beside TFLite's with XNNPACK, as ratios.
 //!
 //! ```text
-//!   cargo xtask peers --venv DIR [--rows A,B] [--rounds N] [--budget SECONDS] [--cpu N]
-//!                     [--threads N] [--nnburst FILE] [--shared DIR] [--json]
+//!   cargo xtask peers --venv DIR [--all] [--rows A,B] [--rounds N] [--budget SECONDS]
+//!                     [--cpu N] [--threads N] [--nnburst FILE] [--shared DIR] [--json]
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a
 //! virtual environment with them is, or is made, with pip. Networks of random weights
-//! (`--rows other`) are written into `target/networks` first. Each row is measured in rounds, a
+//! (`--rows other`) are written into `target/networks` first; `--all` takes every network of the
+//! shared folders instead, and leaves out, with the reason, what either engine doesn't run. Each row is measured in rounds, a
 //! process of theirs and one of ours in turn on one pinned core; a round gives a ratio, and the row
 //! the median of the ratios and their spread. The machine drifts from minute to minute: only ratios
 //! of one run mean anything.
@@ -16,11 +17,13 @@ mod engines;
 mod report;
 mod rows;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::cargo::{Cargo, Outcome, root, target_folder};
 use engines::Engines;
-use rows::{ModelOrigin, OTHERS, PeerRow, ROWS};
+use rows::{FOLDERS, ModelOrigin, OTHERS, PeerRow, ROWS};
 
 /// The options of the command line.
 struct Options {
@@ -35,6 +38,8 @@ struct Options {
     nnburst: Option<PathBuf>,
     shared: PathBuf,
     json: bool,
+    /// Every network of the shared folders, instead of the rows that the targets name.
+    all: bool,
 }
 
 /// Measures what is asked for and prints a line per row as it is done.
@@ -44,10 +49,15 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         Some(file) => file.clone(),
         None => build()?,
     };
-    let rows = || ROWS.iter().chain(OTHERS);
-    let mut chosen: Vec<&PeerRow> = rows().filter(|row| options.wants(row)).collect();
+    let names = if options.all { shared_networks(&options.shared)? } else { BTreeMap::new() };
+    let names: Vec<_> = names.iter().map(|(name, folder)| ([name.as_str()], *folder)).collect();
+    let all: Vec<PeerRow<'_>> = match options.all {
+        true => names.iter().map(|(name, folder)| rows::any(folder, name)).collect(),
+        false => ROWS.iter().chain(OTHERS).copied().collect(),
+    };
+    let mut chosen: Vec<_> = all.iter().filter(|row| options.wants(row)).collect();
     if chosen.is_empty() {
-        let known: Vec<_> = rows().map(|row| row.name).collect();
+        let known: Vec<_> = all.iter().map(|row| row.name).collect();
         return Err(format!("no row is called so; there are {}", known.join(", ")));
     }
     let mut engines = Engines::new(&options, nnburst)?;
@@ -59,14 +69,42 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if !options.json {
         println!("{}", report::HEADER);
     }
+    let mut lines = Vec::new();
     for row in chosen {
         let rounds = (0..options.rounds).map(|_| engines.round(row, options.budget));
-        let rounds = rounds.collect::<Result<Vec<_>, _>>();
-        let rounds = rounds.map_err(|error| format!("{}: {error}", row.name))?;
+        let rounds = match rounds.collect::<Result<Vec<_>, _>>() {
+            Ok(rounds) => rounds,
+            Err(error) if options.all => {
+                eprintln!("left out: {}: {error}", row.name);
+                continue;
+            }
+            Err(error) => return Err(format!("{}: {error}", row.name)),
+        };
         let line = report::ReportLine::new(row, &rounds);
         println!("{}", if options.json { line.json() } else { line.text() });
+        lines.push(line);
+    }
+    if !options.json {
+        println!("{}", report::summary(&lines));
     }
     Ok(())
+}
+
+/// The networks of the shared folders and the folder of each: the first one that has it.
+fn shared_networks(shared: &Path) -> Result<BTreeMap<String, &'static str>, String> {
+    let mut found = BTreeMap::new();
+    for folder in FOLDERS {
+        let path = shared.join(folder);
+        let entries =
+            fs::read_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| error.to_string())?;
+            if entry.path().join("model.tflite").is_file() {
+                found.entry(entry.file_name().to_string_lossy().into_owned()).or_insert(folder);
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn build() -> Result<PathBuf, String> {
@@ -102,11 +140,17 @@ impl Options {
             nnburst: None,
             shared: shared.unwrap_or_else(|| root().join("../shared")),
             json: false,
+            all: false,
         };
         let mut rest = args.iter();
         while let Some(option) = rest.next() {
-            if option == "--json" {
-                options.json = true;
+            let flag = match option.as_str() {
+                "--json" => Some(&mut options.json),
+                "--all" => Some(&mut options.all),
+                _ => None,
+            };
+            if let Some(flag) = flag {
+                *flag = true;
                 continue;
             }
             let value = rest.next().ok_or_else(|| format!("`{option}` lacks its value"))?;
@@ -132,7 +176,7 @@ impl Options {
         Ok(options)
     }
 
-    fn wants(&self, row: &PeerRow) -> bool {
+    fn wants(&self, row: &PeerRow<'_>) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|part| row.name.contains(part.as_str()))
     }
 }

@@ -11,7 +11,7 @@ pub(super) const HEADER: &str = "row                                  TFLite us 
 
 /// The result of a row.
 pub(super) struct ReportLine<'a> {
-    row: &'a PeerRow,
+    row: &'a PeerRow<'a>,
     peer: f64,
     ours: f64,
     ratios: Vec<f64>,
@@ -19,7 +19,7 @@ pub(super) struct ReportLine<'a> {
 
 impl<'a> ReportLine<'a> {
     /// `rounds` are at least one.
-    pub(super) fn new(row: &'a PeerRow, rounds: &[Round]) -> Self {
+    pub(super) fn new(row: &'a PeerRow<'a>, rounds: &[Round]) -> Self {
         let sorted = |of: fn(&Round) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
@@ -32,7 +32,12 @@ impl<'a> ReportLine<'a> {
 
     /// Returns the figure that the targets are about: the ratio, or our microseconds.
     fn figure(&self) -> f64 {
-        if self.row.absolute { self.ours } else { median(&self.ratios) }
+        if self.row.absolute { self.ours } else { self.ratio() }
+    }
+
+    /// Returns the median of the rounds' ratios.
+    fn ratio(&self) -> f64 {
+        median(&self.ratios)
     }
 
     fn verdict(&self) -> &'static str {
@@ -50,7 +55,7 @@ impl<'a> ReportLine<'a> {
             self.row.name,
             self.peer,
             self.ours,
-            median(&self.ratios),
+            self.ratio(),
             self.ratios.first().unwrap_or(&f64::NAN),
             self.ratios.last().unwrap_or(&f64::NAN),
             self.row.must,
@@ -67,7 +72,7 @@ impl<'a> ReportLine<'a> {
             "tflite_us": self.peer,
             "nnburst_us": self.ours,
             "ratio": {
-                "median": median(&self.ratios),
+                "median": self.ratio(),
                 "lowest": self.ratios.first(),
                 "highest": self.ratios.last(),
             },
@@ -79,6 +84,33 @@ impl<'a> ReportLine<'a> {
         })
         .to_string()
     }
+}
+
+/// Shortest time of TFLite, in microseconds, at which a ratio counts: below it is the call itself.
+const COUNTS_FROM_US: f64 = 2.0;
+
+/// A line about all rows that compare times of calls: the geometric mean of their ratios, and how
+/// many networks of more than a few microseconds miss what they must reach.
+pub(super) fn summary(lines: &[ReportLine<'_>]) -> String {
+    let ratios = lines.iter().filter(|line| !line.row.absolute);
+    let (counted, small): (Vec<&ReportLine<'_>>, Vec<_>) =
+        ratios.partition(|line| line.peer > COUNTS_FROM_US);
+    let mean = |of: &[&ReportLine<'_>]| {
+        let logarithms: f64 = of.iter().map(|line| line.ratio().ln()).sum();
+        (logarithms / f64::from(u32::try_from(of.len()).unwrap_or(u32::MAX))).exp()
+    };
+    let missed: Vec<_> = counted.iter().filter(|line| line.verdict() == "missed").collect();
+    let names: Vec<_> = missed.iter().map(|line| line.row.name).collect();
+    format!(
+        "geometric mean {:.3} of {} rows above {COUNTS_FROM_US} us, {:.3} of {} below; {} of the \
+         former missed: {}",
+        mean(&counted),
+        counted.len(),
+        mean(&small),
+        small.len(),
+        missed.len(),
+        names.join(", "),
+    )
 }
 
 /// Of values in order.
@@ -103,6 +135,15 @@ mod tests {
         assert_eq!(line.verdict(), "must met");
         let json: serde_json::Value = serde_json::from_str(&line.json()).unwrap();
         assert_eq!(json["ratio"]["highest"], 5.0);
+    }
+
+    #[test]
+    fn a_summary_leaves_small_networks_out_of_what_is_missed() {
+        let row = ROWS.iter().find(|row| row.name == "mobilenet_v2_1.0_224 uint8").unwrap();
+        let line = |peer, ours| ReportLine::new(row, &[Round { peer, ours }]);
+        let text = summary(&[line(100.0, 25.0), line(100.0, 400.0), line(1.0, 2.0)]);
+        assert!(text.starts_with("geometric mean 1.000 of 2 rows"), "{text}");
+        assert!(text.contains("2.000 of 1 below; 1 of the former missed: mobilenet"), "{text}");
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The rows: which models, and what is to be reached.
 
+/// The shared folders that have models, with a manifest each.
+pub(super) const FOLDERS: [&str; 3] = ["models", "mlts", "tflite_zoo"];
+
 /// The models that are measured together, and the ratios to TFLite with XNNPACK that are to be
 /// reached.
-pub(super) struct PeerRow {
-    pub(super) name: &'static str,
+#[derive(Clone, Copy)]
+pub(super) struct PeerRow<'a> {
+    pub(super) name: &'a str,
     /// Their times are added up.
-    pub(super) models: &'static [&'static str],
+    pub(super) models: &'a [&'a str],
     pub(super) origin: ModelOrigin,
     pub(super) must: f64,
     pub(super) aim: f64,
@@ -17,8 +21,8 @@ pub(super) struct PeerRow {
 /// The source of a row's models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ModelOrigin {
-    /// The shared folder.
-    Shared,
+    /// A folder of the shared one, with a manifest of its models.
+    Shared(&'static str),
     /// Made with random weights by the example `networks` of `nnburst-tflite`.
     Made,
 }
@@ -49,13 +53,22 @@ impl What {
     }
 }
 
-const fn row(name: &'static str, models: &'static [&'static str], must: f64, aim: f64) -> PeerRow {
-    let (origin, what) = (ModelOrigin::Shared, What::Calls);
+const fn row(
+    name: &'static str,
+    models: &'static [&'static str],
+    must: f64,
+    aim: f64,
+) -> PeerRow<'static> {
+    let (origin, what) = (ModelOrigin::Shared(FOLDERS[0]), What::Calls);
     PeerRow { name, models, origin, must, aim, what, absolute: false }
 }
 
 /// Calls so many milliseconds apart.
-const fn paced(name: &'static str, models: &'static [&'static str], period_ms: f64) -> PeerRow {
+const fn paced(
+    name: &'static str,
+    models: &'static [&'static str],
+    period_ms: f64,
+) -> PeerRow<'static> {
     PeerRow { what: What::Paced(period_ms), ..row(name, models, 0.7, 0.3) }
 }
 
@@ -66,7 +79,7 @@ const fn preparing(
     cached: bool,
     must: f64,
     aim: f64,
-) -> PeerRow {
+) -> PeerRow<'static> {
     PeerRow { what: What::Preparing { cached }, absolute: true, ..row(name, models, must, aim) }
 }
 
@@ -91,7 +104,7 @@ macro_rules! others {
 }
 
 /// Networks of other kinds, in float and as several converters quantise them.
-pub(super) const OTHERS: &[PeerRow] = others![
+pub(super) const OTHERS: &[PeerRow<'_>] = others![
     "mobilenet_v3",
     "efficientnet_lite",
     "resnet",
@@ -100,10 +113,18 @@ pub(super) const OTHERS: &[PeerRow] = others![
     "deeplab",
     "yolo",
     "speech",
+    "vit_tiny",
+    "mobilebert",
 ];
 
+/// The row of a model of `folder`, with the targets of any network.
+pub(super) fn any<'a>(folder: &'static str, model: &'a [&'a str; 1]) -> PeerRow<'a> {
+    let origin = ModelOrigin::Shared(folder);
+    PeerRow { name: model[0], models: model, origin, ..row("", &[], 0.95, 0.85) }
+}
+
 /// The rows that the project's targets name.
-pub(super) const ROWS: &[PeerRow] = &[
+pub(super) const ROWS: &[PeerRow<'_>] = &[
     row("mobilenet_v1_1.0_224 float", &["mobilenet_v1_1.0_224_float_synthetic"], 1.10, 0.90),
     row("mobilenet_v2_1.0_224 float", V2_FLOAT, 1.10, 0.85),
     row("mobilenet_v1_0.25_128 float", &["mobilenet_v1_0.25_128"], 1.10, 0.85),
