@@ -108,6 +108,9 @@ fn gemm(c: &mut Criterion) {
     convolution(c, "gemm_f32", multiplies, |isa| {
         gemm_f32::Gemm::new(isa, Precision::Single, patches, &weights, &bias, NO_CLAMP).unwrap()
     });
+    convolution(c, "gemm_ordered_f32", multiplies, |isa| {
+        gemm_f32::Gemm::ordered(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
+    });
     let (values, bias) = (vec![7; depth * columns], vec![0; columns]);
     convolution(c, "gemm_i8", multiplies, |isa| {
         let weights = Weights { values: &values, bytes: ASYMMETRIC };
@@ -142,6 +145,9 @@ fn depthwise(c: &mut Criterion) {
     let (weights, bias) = (vec![0.5; 9 * channels], vec![0.0; channels]);
     convolution(c, "depthwise_f32", multiplies, |isa| {
         depthwise_f32::Depthwise::new(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
+    });
+    convolution(c, "depthwise_ordered_f32", multiplies, |isa| {
+        depthwise_f32::Depthwise::ordered(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
     });
     let (values, bias) = (vec![7; 9 * channels], vec![0; channels]);
     let make = |isa| {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape};
 
@@ -171,6 +172,16 @@ impl ConvWindows {
         [height, width, channels]: [usize; 3],
         dilations: Option<usize>,
     ) -> Lowered<Self> {
+        let window = Self::window(call, dilations)?;
+        let input = Image::of(0, input, false)?;
+        let (vertical, horizontal) = window.axes(&input, height, width)?;
+        let mut output = input.resized(vertical.output, horizontal.output);
+        output.channels = channels;
+        Ok(Self { input, output, vertical, horizontal })
+    }
+
+    /// The window's padding, strides and dilations, from the same options.
+    pub(super) fn window(call: &OperatorCall<'_, '_>, dilations: Option<usize>) -> Lowered<Window> {
         let mut window = Window {
             padding: padding(call)?,
             stride_w: call.count(1, 1)?,
@@ -182,11 +193,28 @@ impl ConvWindows {
             window.dilation_w = call.count(first, 1)?;
             window.dilation_h = call.count(first + 1, 1)?;
         }
-        let input = Image::of(0, input, false)?;
-        let (vertical, horizontal) = window.axes(&input, height, width)?;
-        let mut output = input.resized(vertical.output, horizontal.output);
-        output.channels = channels;
-        Ok(Self { input, output, vertical, horizontal })
+        Ok(window)
+    }
+
+    /// The windows as kernels take them, over one image, each input channel once.
+    pub(super) fn patches(&self) -> Patches {
+        let Self { input, output, vertical, horizontal } = self;
+        Patches {
+            batches: 1,
+            in_height: input.height,
+            in_width: input.width,
+            channels: input.channels,
+            out_height: output.height,
+            out_width: output.width,
+            filter_h: vertical.filter,
+            filter_w: horizontal.filter,
+            stride_h: vertical.stride,
+            stride_w: horizontal.stride,
+            dilation_h: vertical.dilation,
+            dilation_w: horizontal.dilation,
+            top: vertical.head,
+            left: horizontal.head,
+        }
     }
 
     /// Elements of a window over all channels.

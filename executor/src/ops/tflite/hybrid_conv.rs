@@ -1,7 +1,11 @@
 //! Convolutions of floats with 8-bit weights: each image is quantised on the fly, and multiplied in
 //! integers.
 
+use nnburst_kernels::kernels::NO_CLAMP;
+use nnburst_kernels::kernels::depthwise_f32::Depthwise;
+use nnburst_kernels::kernels::lines::Convolution as _;
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall};
@@ -9,7 +13,7 @@ use super::conv::{ConvWindows, Weights};
 use super::depthwise::TapSums;
 use super::dots::{OF_BYTES, dots};
 use super::math::{f32_of, low};
-use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
+use super::on_the_fly::{DequantiseFloats, Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, RowBytes};
 use crate::lowering::{Io, Label, Lowered};
 use crate::ops::support::plain;
@@ -199,6 +203,53 @@ fn by_dots(
     Ok(())
 }
 
+/// The most taps of a window whose products of differences of bytes, 255 * 255 at most, sum up to
+/// integers that floats are exact for.
+const EXACT_TAPS: usize = (1 << 24) / (255 * 255);
+
+/// Convolves the integers of each image as floats, which are exact. Returns whether it does.
+fn depthwise_of_floats(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lowered<bool> {
+    let (windows, activation) = (conv.windows, conv.activation);
+    let taps = windows.vertical.filter * windows.horizontal.filter;
+    let is_range = !matches!(activation, Activation::Tanh | Activation::SignBit);
+    if taps > EXACT_TAPS || !is_range || conv.image == 0 {
+        return Ok(false);
+    }
+    let Weights::Ready(weights) = Weights::new(call, 1, &conv.filter)? else { return Ok(false) };
+    let weights: Vec<f32> = weights.iter().map(|&weight| f32::from(weight)).collect();
+    let (outputs, isa) = (windows.output.channels, call.isa());
+    let patches = windows.patches();
+    let packed = Depthwise::new(isa, patches, &weights, &vec![0.0; outputs], NO_CLAMP);
+    let Some(packed) = packed else { return Ok(false) };
+    let extents = windows.output.shape()?;
+    let shape = call.set(0, &extents)?;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(taps)).unwrap_or(u64::MAX);
+    let label = Label { form: packed.isa(), ..plain("tflite_hybrid_depthwise", &shape, work) };
+    let (scales, has_bias) = (conv.scales.clone(), conv.has_bias);
+    let (way, image, pixels) = (conv.way, conv.image, conv.pixels);
+    let room = (4 * image).next_multiple_of(ALIGN);
+    let scratch = room + packed.scratch_bytes();
+    call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
+        let inputs = io.inputs_and_outputs();
+        let (floats, rest) = io.scratch_slice::<u8>().split_at_mut(room);
+        let floats = &mut bytemuck::cast_slice_mut::<u8, f32>(floats)[..image];
+        let rest = bytemuck::cast_slice_mut(rest);
+        for batch in batches {
+            let own = inputs.input::<f32>(0).slice(batch * image..(batch + 1) * image);
+            let row_scale = way.quantise_to_floats(isa, own, floats).scale;
+            let places = batch * pixels * outputs..(batch + 1) * pixels * outputs;
+            let sums = inputs.output::<f32>(0).slice(places);
+            packed.compute(In::of(floats), sums, 0..windows.output.height, rest)?;
+            let (bias, scales) = (has_bias.then(|| inputs.input::<f32>(2)), &scales[..]);
+            let range = activation.real_range();
+            poll::work(sums.len() / 8)?;
+            isa.run(DequantiseFloats { sums, scales, row_scale, bias, range });
+        }
+        Ok(())
+    });
+    Ok(true)
+}
+
 /// DEPTHWISE_CONV_2D: filters `[1, height, width, channels]`; images get a zero point whatever
 /// scales the weights have.
 pub(super) fn depthwise_conv_2d(
@@ -215,6 +266,9 @@ pub(super) fn depthwise_conv_2d(
         return Err(OpError::rule("channels that are no multiple").into());
     }
     conv.way = OnTheFly::Asymmetric;
+    if times == 1 && depthwise_of_floats(call, &conv)? {
+        return Ok(());
+    }
     let weights = Weights::new(call, 1, &conv.filter)?;
     let extents = conv.windows.output.shape()?;
     let shape = call.set(0, &extents)?;

@@ -3,7 +3,7 @@
 
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::{In, Out, poll};
+use nnburst_kernels::tensor::{Element, In, Out, poll};
 
 use super::arg::Activation;
 use super::math::{f32_of, narrow, round_f64};
@@ -35,6 +35,25 @@ impl OnTheFly {
 
     /// Quantises a row to bytes, in each of which the bits `flip` are then flipped.
     pub(super) fn quantise(self, isa: Isa, row: In<'_, f32>, flip: u8, to: &mut [u8]) -> RowScale {
+        self.quantise_to(isa, row, to, |stored, _| {
+            let [byte, ..] = (stored + INTEGER).to_bits().to_le_bytes();
+            byte ^ flip
+        })
+    }
+
+    /// Quantises a row to the same integers, less their zero point, as floats.
+    pub(super) fn quantise_to_floats(self, isa: Isa, row: In<'_, f32>, to: &mut [f32]) -> RowScale {
+        self.quantise_to(isa, row, to, |stored, zero_point| stored - zero_point)
+    }
+
+    /// `made` gives the element of an integer and of the zero point, both as floats.
+    fn quantise_to<T: Element>(
+        self,
+        isa: Isa,
+        row: In<'_, f32>,
+        to: &mut [T],
+        made: impl Fn(f32, f32) -> T + Copy,
+    ) -> RowScale {
         let (mut low, mut high) = (0.0, 0.0);
         for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
             let row = row.slice(start..row.len().min(start + PIECE));
@@ -45,12 +64,12 @@ impl OnTheFly {
             Self::Asymmetric => (asymmetric(low, high), (-128, 127)),
         };
         let Some((of, inverse)) = of else {
-            to.fill(flip);
+            to.fill(made(0.0, 0.0));
             return RowScale { scale: 1.0, zero_point: 0 };
         };
         for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
             let from = row.slice(at * PIECE..at * PIECE + to.len());
-            isa.run(Quantise { from, inverse, zero_point: of.zero_point, range, flip, to });
+            isa.run(Quantise { from, inverse, zero_point: of.zero_point, range, made, to });
         }
         of
     }
@@ -113,64 +132,48 @@ impl Loop for Extremes<'_> {
     }
 }
 
-/// Floats become bytes: `x * inverse`, rounded with halves away from zero, then `zero_point` added,
-/// within the range.
-struct Quantise<'a> {
+/// Floats become integers: `x * inverse`, rounded with halves away from zero, then `zero_point`
+/// added, within the range.
+struct Quantise<'a, T, F> {
     from: In<'a, f32>,
     inverse: f32,
     zero_point: i32,
     range: (i32, i32),
-    flip: u8,
-    to: &'a mut [u8],
+    made: F,
+    to: &'a mut [T],
 }
 
-impl Loop for Quantise<'_> {
+impl<T: Element, F: Fn(f32, f32) -> T> Loop for Quantise<'_, T, F> {
     #[inline(always)]
     fn run(self) {
         const BLOCK: usize = 64;
-        let of = ToByte {
-            zero_point: f32_of(self.zero_point),
-            inverse: self.inverse,
-            min: f32_of(self.range.0),
-            max: f32_of(self.range.1),
-            flip: self.flip,
-        };
+        let (zero_point, inverse) = (f32_of(self.zero_point), self.inverse);
+        let range = (f32_of(self.range.0), f32_of(self.range.1));
+        let made = self.made;
+        let of = |x: f32| made(stored(x, inverse, zero_point, range), zero_point);
         let (blocks, rest) = self.to.as_chunks_mut::<BLOCK>();
         let whole = blocks.len() * BLOCK;
-        for (at, bytes) in blocks.iter_mut().enumerate() {
+        for (at, elements) in blocks.iter_mut().enumerate() {
             let floats = self.from.block::<BLOCK>(at * BLOCK);
-            for (byte, x) in bytes.iter_mut().zip(floats) {
-                *byte = of.byte(x);
+            for (element, x) in elements.iter_mut().zip(floats) {
+                *element = of(x);
             }
         }
-        for (at, byte) in rest.iter_mut().enumerate() {
-            *byte = of.byte(self.from.get(whole + at));
+        for (at, element) in rest.iter_mut().enumerate() {
+            *element = of(self.from.get(whole + at));
         }
     }
 }
 
-/// [`Quantise`] as floats.
-struct ToByte {
-    zero_point: f32,
-    inverse: f32,
-    min: f32,
-    max: f32,
-    flip: u8,
-}
+/// Added to a small integer it leaves that in the low bits, without the saturation of a cast.
+const INTEGER: f32 = 12_582_912.0;
 
-impl ToByte {
-    /// The byte of a float; what is no number becomes the least.
-    #[inline(always)]
-    fn byte(&self, x: f32) -> u8 {
-        /// Added to a small integer it leaves that in the low bits, without the saturation of a
-        /// cast.
-        const INTEGER: f32 = 12_582_912.0;
-        let rounded = self.zero_point + (x * self.inverse).round();
-        let low = if rounded > self.min { rounded } else { self.min };
-        let both = if low < self.max { low } else { self.max };
-        let [byte, ..] = (both + INTEGER).to_bits().to_le_bytes();
-        byte ^ self.flip
-    }
+/// The integer of a float, as one; what is no number becomes the least.
+#[inline(always)]
+fn stored(x: f32, inverse: f32, zero_point: f32, (least, greatest): (f32, f32)) -> f32 {
+    let rounded = zero_point + (x * inverse).round();
+    let low = if rounded > least { rounded } else { least };
+    if low < greatest { low } else { greatest }
 }
 
 /// What makes floats of the sums of products, but for the quantisation of their row.
@@ -204,6 +207,44 @@ impl Dequantiser {
                 output.set(at, self.activation.apply(output.as_in().get(at)));
             }
         }
+    }
+}
+
+/// Real numbers of sums that are floats themselves, in their place: times the scale of each
+/// channel and that of their row, with the bias, within the range. Rows are of all channels.
+pub(super) struct DequantiseFloats<'a> {
+    pub(super) sums: Out<'a, f32>,
+    pub(super) scales: &'a [f32],
+    pub(super) row_scale: f32,
+    pub(super) bias: Option<In<'a, f32>>,
+    pub(super) range: (f32, f32),
+}
+
+impl Loop for DequantiseFloats<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const BLOCK: usize = 16;
+        let units = self.scales.len();
+        let whole = units / BLOCK * BLOCK;
+        for row in (0..self.sums.len()).step_by(units.max(1)) {
+            (0..whole).step_by(BLOCK).for_each(|unit| self.block::<BLOCK>(row, unit));
+            (whole..units).for_each(|unit| self.block::<1>(row, unit));
+        }
+    }
+}
+
+impl DequantiseFloats<'_> {
+    #[inline(always)]
+    fn block<const N: usize>(&self, row: usize, unit: usize) {
+        let (low, high) = self.range;
+        let bias = self.bias.map_or([0.0; N], |bias| bias.block::<N>(unit));
+        let mut reals = self.sums.as_in().block::<N>(row + unit);
+        for ((real, scale), bias) in reals.iter_mut().zip(&self.scales[unit..unit + N]).zip(bias) {
+            let x = *real * scale * self.row_scale + bias;
+            let x = if x < low { low } else { x };
+            *real = if x > high { high } else { x };
+        }
+        self.sums.set_block(row + unit, reals);
     }
 }
 

@@ -8,73 +8,40 @@
 
 use std::sync::Arc;
 
+use nnburst_hal::FusedActivation;
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::{In, OpError, Out, poll};
+use nnburst_kernels::kernels::{depthwise_f32, gemm_f32};
+use nnburst_kernels::tensor::{AlignedBytes, In, OpError, Out, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall};
 use super::conv::ConvWindows;
 use super::math::f32_of;
-use crate::lowering::Lowered;
-use crate::ops::support::{compiled, plain};
-
-/// Output channels whose sums are computed side by side.
-const LANES: usize = 16;
-
-/// Pixels of a line that are computed together, if their windows cover the same taps: as many sums
-/// as the registers of AVX2 hold, and more than one, as each sum waits for the one before it.
-const PIXELS: usize = 6;
-
-/// Products of a pixel from which on each is computed alone: a run may be stopped between pixels,
-/// and what is gathered for them takes memory.
-const LARGE: usize = 1 << 23;
-
-/// Neighbouring pixels of a line whose windows cover the same taps.
-#[derive(Clone, Copy, Debug)]
-struct Pixels {
-    batch: usize,
-    y: usize,
-    first: usize,
-    count: usize,
-}
-
-impl Pixels {
-    /// Those from column `first` of a line on, at most `most` of them.
-    fn from(windows: &ConvWindows, most: usize, place: [usize; 3]) -> Self {
-        let [batch, y, first] = place;
-        let taps = |x| windows.horizontal.tap_range(x);
-        let until = windows.output.width.min(first + most);
-        let count = (first..until).take_while(|&x| taps(x) == taps(first)).count();
-        Self { batch, y, first, count }
-    }
-}
+use crate::lowering::{Label, Lowered};
+use crate::ops::conv::Sliding;
+use crate::ops::staged::{convolve, in_single_precision};
+use crate::ops::support::{Image, compiled};
 
 /// CONV_2D: constant filters `[outputs, height, width, inputs]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg) -> Lowered {
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    if windows.input.channels != depth {
+    let conv = FloatConv::read(call, input, filter, [height, width, outputs])?;
+    if conv.sliding.input.channels != depth {
         return Err(OpError::rule("groups of channels of floats").into());
     }
-    let patch = height * width * depth;
-    let blocks = outputs.div_ceil(LANES);
-    call.claim(4 * patch * blocks * LANES)?;
-    let filters = constant_filters(call, filter)?;
-    // [block of outputs][tap][input channel][output of the block]
-    let mut packed = vec![0f32; patch * blocks * LANES];
-    for (output, own) in filters.chunks_exact(patch.max(1)).enumerate() {
-        let first = output / LANES * patch * LANES + output % LANES;
-        packed[first..].iter_mut().step_by(LANES).zip(own).for_each(|(to, &weight)| *to = weight);
-    }
-    let filters: Arc<[f32]> = packed.into();
-    let step = Step { name: "tflite_ordered_conv_2d", products: patch, gathered: patch };
-    emit(call, windows, step, move |isa, from, pixels, gathered, sums| {
-        let len = gather(&windows, from, pixels, gathered);
-        let (windows, filters) = (&windows, &filters[..]);
-        isa.run(DenseSums { windows, pixels, gathered, len, filters, sums });
-    })
+    let packed = conv.packable(call).and_then(|(bias, range)| {
+        let (patches, weights) = (conv.sliding.patches(1), conv.filters.typed());
+        gemm_f32::Gemm::ordered(call.isa(), patches, weights, &bias, range)
+    });
+    let Some(gemm) = packed else {
+        let label = conv.sliding.label("tflite_ordered_conv_2d", depth)?;
+        return conv.emit_plain(call, label, None);
+    };
+    call.absorb(1);
+    let label = Label { form: gemm.isa(), ..conv.sliding.label(gemm.kernel(), depth)? };
+    convolve(call, label, None, in_single_precision::<f32>(), gemm);
+    Ok(())
 }
 
 /// DEPTHWISE_CONV_2D: constant filters `[1, height, width, channels]`.
@@ -86,22 +53,118 @@ pub(super) fn depthwise_conv_2d(
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
-    let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    let times = outputs / windows.input.channels.max(1);
-    if times * windows.input.channels != outputs || outputs == 0 {
+    let conv = FloatConv::read(call, input, filter, [height, width, outputs])?;
+    let channels = conv.sliding.input.channels;
+    let times = outputs / channels.max(1);
+    if times * channels != outputs || outputs == 0 {
         return Err(OpError::rule("channels that are no multiple").into());
     }
-    call.claim(4 * height * width * outputs)?;
-    let filters: Arc<[f32]> = constant_filters(call, filter)?.into();
-    let step = Step { name: "tflite_ordered_depthwise", products: height * width, gathered: 0 };
-    emit(call, windows, step, move |isa, from, pixels, _, sums| {
-        let (windows, filters) = (&windows, &filters[..]);
-        let each = sums.chunks_exact_mut(outputs.next_multiple_of(LANES).max(1));
-        for (x, sums) in (pixels.first..pixels.first + pixels.count).zip(each) {
-            let place = [pixels.batch, pixels.y, x];
-            isa.run(ChannelSums { windows, input: from, place, filters, sums });
+    let packed = conv.packable(call).and_then(|(bias, range)| {
+        let (patches, weights) = (conv.sliding.patches(times), conv.filters.typed());
+        depthwise_f32::Depthwise::ordered(call.isa(), patches, weights, &bias, range)
+    });
+    let Some(packed) = packed else {
+        let label = conv.sliding.label("tflite_ordered_depthwise", 1)?;
+        return conv.emit_plain(call, label, Some(times));
+    };
+    call.absorb(1);
+    let label = Label { form: packed.isa(), ..conv.sliding.label("depthwise_ordered_f32", 1)? };
+    let staged = conv.sliding.staged(size_of::<f32>(), size_of::<f32>(), times);
+    convolve(call, label, staged, in_single_precision::<f32>(), packed);
+    Ok(())
+}
+
+/// A convolution of floats with its options and operands read.
+struct FloatConv {
+    sliding: Sliding,
+    activation: Activation,
+    has_bias: bool,
+    filters: Arc<AlignedBytes>,
+}
+
+impl FloatConv {
+    /// Reads them; filters are of `height` by `width`, and so many channels come out.
+    fn read(
+        call: &mut OperatorCall<'_, '_>,
+        input: &Arg,
+        filter: &Arg,
+        [height, width, outputs]: [usize; 3],
+    ) -> Lowered<Self> {
+        if filter.kind != ElementKind::F32 {
+            return Err(OpError::input(1, "is not of floats").into());
         }
-    })
+        if call.result(0)?.kind != ElementKind::F32 {
+            return Err(OpError::output(0, "is not of floats").into());
+        }
+        let has_bias = call.has(2);
+        if has_bias {
+            let bias = call.arg(2)?;
+            if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
+                return Err(OpError::input(2, "is no bias of floats").into());
+            }
+        }
+        let filters = call.constant(1).ok_or_else(|| OpError::input(1, "is no constant"))?;
+        let (activation, window) = (call.activation(3)?, ConvWindows::window(call, Some(4))?);
+        let (image, none) = (Image::of(0, &input.shape, false)?, FusedActivation::None);
+        let sliding = Sliding::new(call, image, &window, height, width, outputs, none)?;
+        Ok(Self { sliding, activation, has_bias, filters })
+    }
+
+    /// The bias and the range of results; `None` where kernels don't take the convolution.
+    fn packable(&self, call: &OperatorCall<'_, '_>) -> Option<(Vec<f32>, (f32, f32))> {
+        let is_empty = self.filters.is_empty() || self.sliding.input.channels == 0;
+        if is_empty || matches!(self.activation, Activation::Tanh | Activation::SignBit) {
+            return None;
+        }
+        let bias = match self.has_bias {
+            true => call.constant(2)?.typed::<f32>().to_vec(),
+            // A missing bias is a zero that is added, too.
+            false => vec![0.0; self.sliding.output.channels],
+        };
+        Some((bias, self.activation.real_range()))
+    }
+
+    /// Adds a step of plain code; in a depthwise convolution each channel has `times` outputs.
+    fn emit_plain(
+        self,
+        call: &mut OperatorCall<'_, '_>,
+        label: Label,
+        times: Option<usize>,
+    ) -> Lowered {
+        let Self { sliding, activation, has_bias, filters } = self;
+        let Sliding { input, output, vertical, horizontal, .. } = sliding;
+        call.emit_bands(label, 0, sliding.lines(), move |io, lines| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            let filters = filters.typed::<f32>();
+            for (batch, y) in lines.map(|line| (line / output.height, line % output.height)) {
+                for x in poll::each(0..output.width, 8) {
+                    for o in poll::each(0..output.channels, 16) {
+                        let mut sum = 0f32;
+                        let taps = vertical.taps(y).flat_map(|(i, row)| {
+                            horizontal.taps(x).map(move |(j, column)| (i, j, row, column))
+                        });
+                        for (i, j, row, column) in poll::each(taps, 8) {
+                            let tap = i * horizontal.filter + j;
+                            if let Some(times) = times {
+                                let value = from.get(input.at(batch, row, column, o / times));
+                                sum += value * filters[tap * output.channels + o];
+                                continue;
+                            }
+                            let taps = vertical.filter * horizontal.filter;
+                            let own = &filters[(o * taps + tap) * input.channels..];
+                            for c in poll::each(0..input.channels, 4) {
+                                sum += from.get(input.at(batch, row, column, c)) * own[c];
+                            }
+                        }
+                        let bias = if has_bias { io.input::<f32>(2).get(o) } else { 0.0 };
+                        to.set(output.at(batch, y, x, o), activation.apply(sum + bias));
+                    }
+                }
+            }
+            Ok(())
+        });
+        Ok(())
+    }
 }
 
 /// AVERAGE_POOL_2D: means of the pixels that a window covers, summed in their order.
@@ -113,23 +176,15 @@ pub(super) fn average_pool_2d(call: &mut OperatorCall<'_, '_>, input: &Arg) -> L
     let extents = windows.output.shape()?;
     let shape = call.set(0, &extents)?;
     let rows = windows.output.batches * windows.output.height;
-    let label = plain("tflite_ordered_average_pool", &shape, 0);
+    let isa = call.isa();
+    let label = compiled(isa, "tflite_ordered_average_pool", &shape, 0);
     call.emit_bands(label, 0, rows, move |io, band| {
-        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+        let (input, output) = (io.input::<f32>(0), io.output::<f32>(0));
         for row in band {
             let (batch, y) = (row / windows.output.height, row % windows.output.height);
             for x in poll::each(0..windows.output.width, height * width * channels) {
-                let first = windows.output.at(batch, y, x, 0);
-                for channel in 0..channels {
-                    let (mut sum, mut count) = (0f32, 0i32);
-                    for in_y in windows.vertical.covered(y) {
-                        for in_x in windows.horizontal.covered(x) {
-                            sum += from.get(windows.input.at(batch, in_y, in_x, channel));
-                            count += 1;
-                        }
-                    }
-                    to.set(first + channel, activation.apply(sum / f32_of(count)));
-                }
+                let (windows, place) = (&windows, [batch, y, x]);
+                isa.run(Means { windows, place, activation, input, output });
             }
         }
         Ok(())
@@ -137,250 +192,44 @@ pub(super) fn average_pool_2d(call: &mut OperatorCall<'_, '_>, input: &Arg) -> L
     Ok(())
 }
 
-fn constant_filters(call: &OperatorCall<'_, '_>, filter: &Arg) -> Lowered<Vec<f32>> {
-    if filter.kind != ElementKind::F32 {
-        return Err(OpError::input(1, "is not of floats").into());
-    }
-    let bytes = call.constant(1).ok_or_else(|| OpError::input(1, "is no constant"))?;
-    Ok(bytes.typed::<f32>().to_vec())
-}
-
-/// What a step of sums takes.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    name: &'static str,
-    /// Products of a sum.
-    products: usize,
-    /// Floats that are gathered for each pixel.
-    gathered: usize,
-}
-
-/// Adds the step: `sum` gives the sums of some output pixels, of each as many as there are
-/// channels, up to a multiple of [`LANES`].
-fn emit(
-    call: &mut OperatorCall<'_, '_>,
-    windows: ConvWindows,
-    step: Step,
-    sum: impl Fn(Isa, In<'_, f32>, Pixels, &mut [f32], &mut [f32]) + Send + Sync + 'static,
-) -> Lowered {
-    if call.result(0)?.kind != ElementKind::F32 {
-        return Err(OpError::output(0, "is not of floats").into());
-    }
-    let Step { name, products, gathered } = step;
-    let outputs = windows.output.channels;
-    let has_bias = call.has(2);
-    if has_bias {
-        let bias = call.arg(2)?;
-        if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
-            return Err(OpError::input(2, "is no bias of floats").into());
-        }
-    }
-    let activation = call.activation(3)?;
-    let extents = windows.output.shape()?;
-    let shape = call.set(0, &extents)?;
-    let work = 2 * u64::try_from(shape.elements().saturating_mul(products)).unwrap_or(u64::MAX);
-    let isa = call.isa();
-    let rows = windows.output.batches * windows.output.height;
-    let stride = outputs.next_multiple_of(LANES);
-    let most = if products.saturating_mul(outputs) < LARGE { PIXELS } else { 1 };
-    let room = 4 * most * (gathered + stride);
-    call.emit_bands(compiled(isa, name, &shape, work), room, rows, move |mut io, band| {
-        let fixed = io.inputs_and_outputs();
-        let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
-        let bias = has_bias.then(|| fixed.input::<f32>(2));
-        let (gathered, sums) = io.scratch_slice::<f32>().split_at_mut(most * gathered);
-        for row in band {
-            let (batch, y) = (row / windows.output.height, row % windows.output.height);
-            let mut x = 0;
-            while x < windows.output.width {
-                let pixels = Pixels::from(&windows, most, [batch, y, x]);
-                poll::work(pixels.count * (products * outputs / 8 + 8))?;
-                sum(isa, from, pixels, gathered, sums);
-                for (x, sums) in (x..x + pixels.count).zip(sums.chunks_exact(stride.max(1))) {
-                    let first = windows.output.at(batch, y, x, 0);
-                    isa.run(Finish { sums: &sums[..outputs], bias, activation, output: to, first });
-                }
-                x += pixels.count;
-            }
-        }
-        Ok(())
-    });
-    Ok(())
-}
-
-/// Copies what the windows of some pixels cover, one pixel behind the other; returns the floats of
-/// one.
-fn gather(windows: &ConvWindows, input: In<'_, f32>, pixels: Pixels, to: &mut [f32]) -> usize {
-    let depth = windows.input.channels;
-    let mut len = 0;
-    for x in pixels.first..pixels.first + pixels.count {
-        for (_, in_y) in windows.vertical.taps(pixels.y) {
-            for (_, in_x) in windows.horizontal.taps(x) {
-                let from = windows.input.at(pixels.batch, in_y, in_x, 0);
-                input.slice(from..from + depth).copy_to(&mut to[len..len + depth]);
-                len += depth;
-            }
-        }
-    }
-    len / pixels.count.max(1)
-}
-
-/// The outputs of a pixel from their sums.
-struct Finish<'a> {
-    sums: &'a [f32],
-    bias: Option<In<'a, f32>>,
+/// The means of a window, channel by channel.
+struct Means<'a> {
+    windows: &'a ConvWindows,
+    /// Batch, row and column of the output pixel.
+    place: [usize; 3],
     activation: Activation,
+    input: In<'a, f32>,
     output: Out<'a, f32>,
-    /// The place of the first.
-    first: usize,
 }
 
-impl Loop for Finish<'_> {
+impl Loop for Means<'_> {
     #[inline(always)]
     fn run(self) {
-        let Self { sums, bias, activation, output, first } = self;
-        let (blocks, rest) = sums.as_chunks::<LANES>();
-        for (block, sums) in blocks.iter().enumerate() {
-            let bias = bias.map_or([0.0; LANES], |bias| bias.block(block * LANES));
-            let mut values = *sums;
-            for (value, bias) in values.iter_mut().zip(bias) {
-                // A missing bias is a zero that is added, too.
-                *value = activation.apply(*value + bias);
-            }
-            output.set_block(first + block * LANES, values);
-        }
-        let done = blocks.len() * LANES;
-        for (at, &sum) in rest.iter().enumerate() {
-            let bias = bias.map_or(0.0, |bias| bias.get(done + at));
-            output.set(first + done + at, activation.apply(sum + bias));
-        }
+        const BLOCK: usize = 64;
+        const SMALL: usize = 16;
+        let channels = self.windows.output.channels;
+        let (whole, small) = (channels / BLOCK * BLOCK, channels / SMALL * SMALL);
+        (0..whole).step_by(BLOCK).for_each(|first| self.block::<BLOCK>(first));
+        (whole..small).step_by(SMALL).for_each(|first| self.block::<SMALL>(first));
+        (small..channels).for_each(|first| self.block::<1>(first));
     }
 }
 
-/// Sums over all input channels.
-struct DenseSums<'a> {
-    windows: &'a ConvWindows,
-    pixels: Pixels,
-    /// What the pixels' windows cover, and how much that is for each.
-    gathered: &'a [f32],
-    len: usize,
-    filters: &'a [f32],
-    sums: &'a mut [f32],
-}
-
-impl Loop for DenseSums<'_> {
+impl Means<'_> {
+    /// Of `N` channels from the one `first` on.
     #[inline(always)]
-    fn run(mut self) {
-        match self.pixels.count {
-            PIXELS => self.sum::<PIXELS>(0),
-            count => (0..count).for_each(|at| self.sum::<1>(at)),
-        }
-    }
-}
-
-impl DenseSums<'_> {
-    /// The sums of `N` pixels from the one `at` on.
-    #[inline(always)]
-    fn sum<const N: usize>(&mut self, at: usize) {
-        let Self { windows, pixels, gathered, len, filters, sums } = self;
-        let (depth, len) = (windows.input.channels, *len);
-        let patch = windows.patch_elements();
-        let stride = windows.output.channels.next_multiple_of(LANES);
-        let rows: [&[f32]; N] = std::array::from_fn(|n| &gathered[(at + n) * len..][..len]);
-        let (lines, columns) =
-            (windows.vertical.tap_range(pixels.y), windows.horizontal.tap_range(pixels.first));
-        let span = columns.len() * depth;
-        for (block, own) in filters.chunks_exact((patch * LANES).max(1)).enumerate() {
-            let own = own.as_chunks::<LANES>().0;
-            let mut totals = [[0f32; LANES]; N];
-            for (at, line) in lines.clone().enumerate() {
-                let first = (line * windows.horizontal.filter + columns.start) * depth;
-                let rows = rows.map(|row| &row[at * span..][..span]);
-                for (k, weights) in own[first..][..span].iter().enumerate() {
-                    for (totals, row) in totals.iter_mut().zip(rows) {
-                        for (total, weight) in totals.iter_mut().zip(weights) {
-                            *total += row[k] * weight;
-                        }
-                    }
-                }
-            }
-            for (n, totals) in totals.iter().enumerate() {
-                let to = (at + n) * stride + block * LANES;
-                sums[to..to + LANES].copy_from_slice(totals);
+    fn block<const N: usize>(&self, first: usize) {
+        let Self { windows, place: [batch, y, x], activation, input, output } = self;
+        let (lines, columns) = (windows.vertical.covered(*y), windows.horizontal.covered(*x));
+        let mut sums = [0f32; N];
+        for line in lines.clone() {
+            for column in columns.clone() {
+                let values = input.block::<N>(windows.input.at(*batch, line, column, first));
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
             }
         }
-    }
-}
-
-/// Sums of each channel by itself.
-struct ChannelSums<'a> {
-    windows: &'a ConvWindows,
-    input: In<'a, f32>,
-    place: [usize; 3],
-    filters: &'a [f32],
-    sums: &'a mut [f32],
-}
-
-impl Loop for ChannelSums<'_> {
-    #[inline(always)]
-    fn run(mut self) {
-        let (outputs, channels) = (self.windows.output.channels, self.windows.input.channels);
-        if outputs != channels {
-            return self.sum_multiplied(outputs / channels.max(1));
-        }
-        let mut first = 0;
-        while first < outputs {
-            first += match outputs - first {
-                LANES.. => self.sum::<LANES>(first),
-                8.. => self.sum::<8>(first),
-                4.. => self.sum::<4>(first),
-                _ => self.sum::<1>(first),
-            };
-        }
-    }
-}
-
-impl ChannelSums<'_> {
-    /// The sums of `N` channels from the one `first` on, side by side; returns `N`.
-    #[inline(always)]
-    fn sum<const N: usize>(&mut self, first: usize) -> usize {
-        let Self { windows, input, place: [batch, y, x], filters, sums } = self;
-        let channels = windows.input.channels;
-        let mut totals = [0f32; N];
-        for (tap_y, in_y) in windows.vertical.taps(*y) {
-            for (tap_x, in_x) in windows.horizontal.taps(*x) {
-                let values = input.block::<N>(windows.input.at(*batch, in_y, in_x, first));
-                let tap = tap_y * windows.horizontal.filter + tap_x;
-                let weights = &filters[tap * channels + first..][..N];
-                for ((total, value), weight) in totals.iter_mut().zip(values).zip(weights) {
-                    *total += value * weight;
-                }
-            }
-        }
-        sums[first..first + N].copy_from_slice(&totals);
-        N
-    }
-
-    /// All sums, of each channel `times`.
-    #[inline(always)]
-    fn sum_multiplied(self, times: usize) {
-        let Self { windows, input, place: [batch, y, x], filters, sums } = self;
-        let (outputs, channels) = (windows.output.channels, windows.input.channels);
-        let sums = &mut sums[..outputs];
-        sums.fill(0.0);
-        for (tap_y, in_y) in windows.vertical.taps(y) {
-            for (tap_x, in_x) in windows.horizontal.taps(x) {
-                let from = windows.input.at(batch, in_y, in_x, 0);
-                let values = input.slice(from..from + channels);
-                let first = (tap_y * windows.horizontal.filter + tap_x) * outputs;
-                let weights = filters[first..first + outputs].chunks_exact(times);
-                let each = sums.chunks_exact_mut(times).zip(weights).zip(values.iter());
-                for ((sums, weights), value) in each {
-                    for (sum, weight) in sums.iter_mut().zip(weights) {
-                        *sum += value * weight;
-                    }
-                }
-            }
-        }
+        let count = f32_of(i32::try_from(lines.len() * columns.len()).unwrap_or(i32::MAX));
+        let means = sums.map(|sum| activation.apply(sum / count));
+        output.set_block(windows.output.at(*batch, *y, *x, first), means);
     }
 }

@@ -50,7 +50,10 @@ pub struct Pixels {
 pub type Run = unsafe fn(&Pixels);
 
 /// Best first.
-pub const VARIANTS: Variants<Run> = variants!(vectors::Windows, scalar::pixels);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Windows<false>, scalar::pixels::<false>);
+
+/// The same for [`Depthwise::ordered`], best first.
+pub const ORDERED: Variants<Run> = variants!(vectors::Windows<true>, scalar::pixels::<true>);
 
 /// Channels that weights and bias are padded to.
 const PADDING: usize = 16;
@@ -113,6 +116,28 @@ impl Depthwise {
         patches: Patches,
         weights: &[f32],
         bias: &[f32],
+        range: (f32, f32),
+    ) -> Option<Self> {
+        Self::of(VARIANTS.best(isa), patches, weights, bias, range)
+    }
+
+    /// The same with sums in the order of a plain loop: from 0 on tap by tap, each product rounded
+    /// before it is added, and the bias last. Every variant gives the same bits.
+    pub fn ordered(
+        isa: Isa,
+        patches: Patches,
+        weights: &[f32],
+        bias: &[f32],
+        range: (f32, f32),
+    ) -> Option<Self> {
+        Self::of(ORDERED.best(isa), patches, weights, bias, range)
+    }
+
+    fn of(
+        variant: Variant<Run>,
+        patches: Patches,
+        weights: &[f32],
+        bias: &[f32],
         (low, high): (f32, f32),
     ) -> Option<Self> {
         let channels = patches.channels;
@@ -135,15 +160,7 @@ impl Depthwise {
             let (_bias, taps) = packed.typed::<f32>().split_at(padded);
             Sliced::new(patches, taps.iter().all(|weight| weight.is_finite()))
         });
-        Some(Self {
-            variant: VARIANTS.best(isa),
-            patches,
-            padded,
-            weights: packed,
-            low,
-            high,
-            sliced,
-        })
+        Some(Self { variant, patches, padded, weights: packed, low, high, sliced })
     }
 
     /// The variant that was chosen.

@@ -49,6 +49,41 @@ fn every_variant_gives_the_convolution() {
 }
 
 #[test]
+fn ordered_sums_are_those_of_a_plain_loop_to_the_bit() {
+    let number = |seed: usize| ((seed.wrapping_mul(2_654_435_761)) % 1000) as f32 / 300.0 - 1.7;
+    for channels in (1..=33).chain([64, CLASHING]) {
+        let alone = |of: Patches| Patches { batches: 1, ..of };
+        for patches in cases(channels).into_iter().flat_map(|all| [all, alone(all)]) {
+            let image: Vec<f32> = (0..patches.elements()).map(number).collect();
+            let weights: Vec<f32> = (0..patches.depth()).map(|i| number(i + 5)).collect();
+            let bias: Vec<f32> = (0..channels).map(|i| number(i + 9)).collect();
+            let mut row = vec![0.0; patches.depth()];
+            let mut want = Vec::new();
+            for pixel in 0..patches.rows() {
+                // SAFETY: the image as stated, a row of the patches' depth.
+                unsafe { patches.gather(patches.dense(&image), pixel, 0.0, row.as_mut_ptr()) };
+                for (channel, bias) in bias.iter().enumerate() {
+                    let pairs = row.iter().zip(&weights).skip(channel).step_by(channels);
+                    let sum = pairs.fold(0.0, |sum, (x, w)| sum + x * w) + bias;
+                    want.push(sum.clamp(-2.0, 3.0).to_bits());
+                }
+            }
+            for variant in ORDERED.all() {
+                let range = (-2.0, 3.0);
+                let conv = Depthwise::ordered(variant.isa, patches, &weights, &bias, range);
+                let conv = conv.unwrap();
+                let mut scratch = vec![7.0; conv.scratch_bytes() / 4];
+                let mut got = vec![99.0f32; patches.rows() * channels];
+                let (image, output) = (In::of(&image), Out::of(&mut got));
+                conv.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
+                let got: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
+                assert_eq!(got, want, "{:?} {patches:?}", variant.isa);
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_beyond_the_image_count_nothing() {
     for channels in [5, CLASHING] {
         let patches = Patches { batches: 1, ..cases(channels)[0] };

@@ -8,9 +8,10 @@ use crate::simd::{Kernel, Simd};
 /// share is loaded once.
 const TOGETHER: usize = 4;
 
-pub(super) struct Windows;
+/// With `ORDERED`, each product is rounded before it is added, and the bias is added last.
+pub(super) struct Windows<const ORDERED: bool>;
 
-impl Kernel for Windows {
+impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
     type Work = Pixels;
 
     #[inline(always)]
@@ -20,11 +21,11 @@ impl Kernel for Windows {
         // SAFETY: as the caller promises.
         unsafe {
             match (p.columns, p.step) {
-                (3, step) if step == p.tap_column => slide::<S::F32, 3, 1>(isa, p),
-                (3, step) if step == 2 * p.tap_column => slide::<S::F32, 3, 2>(isa, p),
-                (5, step) if step == p.tap_column => slide::<S::F32, 5, 1>(isa, p),
-                (5, step) if step == 2 * p.tap_column => slide::<S::F32, 5, 2>(isa, p),
-                _ => any::<S::F32>(isa, p),
+                (3, step) if step == p.tap_column => slide::<S::F32, 3, 1, ORDERED>(isa, p),
+                (3, step) if step == 2 * p.tap_column => slide::<S::F32, 3, 2, ORDERED>(isa, p),
+                (5, step) if step == p.tap_column => slide::<S::F32, 5, 1, ORDERED>(isa, p),
+                (5, step) if step == 2 * p.tap_column => slide::<S::F32, 5, 2, ORDERED>(isa, p),
+                _ => any::<S::F32, ORDERED>(isa, p),
             }
         }
     }
@@ -61,14 +62,17 @@ fn lines<V: F32Simd>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(isa: V::Isa, p: &Pixels) {
+unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
-                slide_line::<V, COLUMNS, STRIDE, true>(isa, p, line);
+                slide_line::<V, COLUMNS, STRIDE, true, ORDERED>(isa, p, line);
             } else {
-                slide_line::<V, COLUMNS, STRIDE, false>(isa, p, line);
+                slide_line::<V, COLUMNS, STRIDE, false, ORDERED>(isa, p, line);
             }
         }
     }
@@ -77,7 +81,13 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize>(isa: V::I
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide_line<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const WHOLE: bool>(
+unsafe fn slide_line<
+    V: F32Simd,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const WHOLE: bool,
+    const ORDERED: bool,
+>(
     isa: V::Isa,
     p: &Pixels,
     line: Line,
@@ -86,12 +96,12 @@ unsafe fn slide_line<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, cons
     // SAFETY: as the caller promises; a part of the pixels each time.
     unsafe {
         for pixel in (0..whole).step_by(TOGETHER) {
-            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE>(isa, p, line, pixel);
+            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
         }
         match p.count - whole {
-            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
-            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
-            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE>(isa, p, line, whole),
+            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
+            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
+            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
             _ => {}
         }
     }
@@ -108,6 +118,7 @@ unsafe fn windows<
     const COLUMNS: usize,
     const STRIDE: usize,
     const WHOLE: bool,
+    const ORDERED: bool,
 >(
     isa: V::Isa,
     p: &Pixels,
@@ -117,7 +128,7 @@ unsafe fn windows<
     let channel = place.channel;
     // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
     unsafe {
-        let mut sums = [V::load(isa, p.bias.add(channel)); COUNT];
+        let mut sums = [start::<V, ORDERED>(isa, p, channel); COUNT];
         let first = place.input.add(pixel * p.step);
         for line in 0..p.lines {
             let mut weights = [V::splat(isa, 0.0); COLUMNS];
@@ -130,13 +141,13 @@ unsafe fn windows<
                 let x: V = load::<V, WHOLE>(isa, p, channel, first.add(column * p.tap_column));
                 for (at, sum) in sums.iter_mut().enumerate() {
                     if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
-                        *sum = x.mul_add(weights[column - at * STRIDE], *sum);
+                        *sum = plus::<V, ORDERED>(x, weights[column - at * STRIDE], *sum);
                     }
                 }
             }
         }
         for (at, &sum) in sums.iter().enumerate() {
-            store::<V, WHOLE>(isa, p, place, pixel + at, sum);
+            store::<V, WHOLE, ORDERED>(isa, p, place, pixel + at, sum);
         }
     }
 }
@@ -146,14 +157,14 @@ unsafe fn windows<
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any<V: F32Simd>(isa: V::Isa, p: &Pixels) {
+unsafe fn any<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
             if whole {
-                any_line::<V, true>(isa, p, line);
+                any_line::<V, true, ORDERED>(isa, p, line);
             } else {
-                any_line::<V, false>(isa, p, line);
+                any_line::<V, false, ORDERED>(isa, p, line);
             }
         }
     }
@@ -162,23 +173,47 @@ unsafe fn any<V: F32Simd>(isa: V::Isa, p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any_line<V: F32Simd, const WHOLE: bool>(isa: V::Isa, p: &Pixels, place: Line) {
+unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    place: Line,
+) {
     let channel = place.channel;
     // SAFETY: as for `windows`.
     unsafe {
         for pixel in 0..p.count {
-            let mut sum = V::load(isa, p.bias.add(channel));
+            let mut sum = start::<V, ORDERED>(isa, p, channel);
             for line in 0..p.lines {
                 let taps = place.input.add(pixel * p.step + line * p.tap_line);
                 let weights = p.weights.add(line * p.weight_line + channel);
                 for column in 0..p.columns {
                     let x: V = load::<V, WHOLE>(isa, p, channel, taps.add(column * p.tap_column));
-                    sum = x.mul_add(V::load(isa, weights.add(column * p.weight_column)), sum);
+                    let weight = V::load(isa, weights.add(column * p.weight_column));
+                    sum = plus::<V, ORDERED>(x, weight, sum);
                 }
             }
-            store::<V, WHOLE>(isa, p, place, pixel, sum);
+            store::<V, WHOLE, ORDERED>(isa, p, place, pixel, sum);
         }
     }
+}
+
+/// What sums of a vector of channels start with.
+///
+/// # Safety
+/// The bias is padded to whole vectors.
+#[inline(always)]
+unsafe fn start<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels, channel: usize) -> V {
+    if ORDERED {
+        return V::splat(isa, 0.0);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { V::load(isa, p.bias.add(channel)) }
+}
+
+/// A sum with a product.
+#[inline(always)]
+fn plus<V: F32Simd, const ORDERED: bool>(x: V, weight: V, sum: V) -> V {
+    if ORDERED { x.mul(weight).add(sum) } else { x.mul_add(weight, sum) }
 }
 
 /// # Safety
@@ -199,7 +234,7 @@ unsafe fn load<V: F32Simd, const WHOLE: bool>(
 /// # Safety
 /// The pixel's channels are writable.
 #[inline(always)]
-unsafe fn store<V: F32Simd, const WHOLE: bool>(
+unsafe fn store<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
     isa: V::Isa,
     p: &Pixels,
     line: Line,
@@ -208,6 +243,7 @@ unsafe fn store<V: F32Simd, const WHOLE: bool>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
+        let sum = if ORDERED { sum.add(V::load(isa, p.bias.add(line.channel))) } else { sum };
         let y = sum.clamp(V::splat(isa, p.low), V::splat(isa, p.high));
         let to = line.output.add(pixel * p.output_step);
         if WHOLE {

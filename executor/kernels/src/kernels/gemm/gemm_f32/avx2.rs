@@ -1,7 +1,7 @@
 //! Tiles of 6 by 16: 12 sums in registers, two lines of weights, one broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Products, six};
+use super::rows::{Ordered, Products, six};
 use super::tile::Tile;
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
@@ -11,10 +11,22 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     widths: &[Width { columns: 8, run: tile::<1> }, Width { columns: 16, run: tile::<2> }],
 };
 
+/// The same tiles with [`Ordered`] products.
+pub(super) const ORDERED: Microkernel = Microkernel {
+    rows: 6,
+    widths: &[Width { columns: 8, run: ordered::<1> }, Width { columns: 16, run: ordered::<2> }],
+};
+
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const VECTORS: usize>(tile: &Tile) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, VECTORS, false>(Avx2::new_unchecked(), tile) };
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn ordered<const VECTORS: usize>(tile: &Tile) {
+    // SAFETY: as the caller promises.
+    unsafe { six::<_, VECTORS, false>(Ordered(Avx2::new_unchecked()), tile) };
 }
 
 impl Products for Avx2 {

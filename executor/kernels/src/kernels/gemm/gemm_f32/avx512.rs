@@ -1,7 +1,7 @@
 //! Tiles of 12 by 32: 24 sums in registers, two lines of weights, one broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Products, twelve};
+use super::rows::{Ordered, Products, twelve};
 use super::tile::Tile;
 use crate::simd::vector_f32::{F32x8, F32x16};
 use crate::simd::{Avx2, Avx512};
@@ -18,10 +18,27 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     ],
 };
 
+/// The same tiles with [`Ordered`] products.
+pub(super) const ORDERED: Microkernel = Microkernel {
+    rows: 12,
+    widths: &[
+        Width { columns: 8, run: ordered::<0, true> },
+        Width { columns: 16, run: ordered::<1, false> },
+        Width { columns: 24, run: ordered::<1, true> },
+        Width { columns: 32, run: ordered::<2, false> },
+    ],
+};
+
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
 unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
     // SAFETY: as the caller promises.
     unsafe { twelve::<_, WHOLE, HALF>(Avx512::new_unchecked(), tile) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+unsafe fn ordered<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+    // SAFETY: as the caller promises.
+    unsafe { twelve::<_, WHOLE, HALF>(Ordered(Avx512::new_unchecked()), tile) };
 }
 
 impl Products for Avx512 {

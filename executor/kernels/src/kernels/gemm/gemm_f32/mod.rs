@@ -48,6 +48,14 @@ pub const VARIANTS: Variants<Microkernel> = variants! {
     Scalar: scalar::KERNEL,
 };
 
+/// The same for [`Gemm::ordered`], best first.
+pub const ORDERED: Variants<Microkernel> = variants! {
+    Avx512: avx512::ORDERED,
+    Avx2: avx2::ORDERED,
+    Neon: neon::ORDERED,
+    Scalar: scalar::ORDERED,
+};
+
 /// Bytes of rows that are worked on at a time: leaves room in an L2 of 512 KiB.
 const BLOCK_BYTES: usize = 192 << 10;
 
@@ -71,12 +79,20 @@ enum Source {
     Rounded(unsafe fn(*const f32, usize, *mut f32)),
 }
 
+/// A step from one output pixel to a neighbour: pixels of the output, and elements of the input.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    output: usize,
+    input: usize,
+}
+
 /// Weights, packed for a variant.
 #[derive(Debug)]
 pub struct Gemm {
     panels: Panels,
     patches: Patches,
     source: Source,
+    kernel: &'static str,
     weights: Packed,
     low: f32,
     high: f32,
@@ -96,41 +112,71 @@ impl Gemm {
         bias: &[f32],
         (low, high): (f32, f32),
     ) -> Option<Self> {
-        let pack = pack::VARIANTS.best(isa);
+        let pairs =
+            Bf16Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
+        let Some(Variant { isa, run: Bf16Pairs { kernel, round } }) = pairs else {
+            let variant = VARIANTS.best(isa);
+            return Self::of_floats("gemm_f32", variant, patches, weights, bias, (low, high));
+        };
+        let (depth, columns) = Self::extents(&patches, weights, bias)?;
+        let half = depth.div_ceil(2);
+        let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
+        let weights = Packed::new("gemm_bf16", bytes, |packed| {
+            let mut rounded = vec![0.0; half * columns];
+            for (from, to) in weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half)) {
+                // SAFETY: a row of floats, and half as many pairs; the machine has what
+                // `Bf16Pairs::of` gives.
+                unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
+            }
+            let pack = pack::VARIANTS.best(isa);
+            pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());
+        })?;
+        let panels = Panels { variant: Variant { isa, run: kernel }, columns };
+        let (source, kernel) = (Source::Rounded(round), "gemm_bf16");
+        Some(Self { panels, patches, source, kernel, weights, low, high })
+    }
+
+    /// The same in single precision, with sums in the order of a plain loop: from 0 on product by
+    /// product along the depth, each rounded before it is added, and the bias last.
+    ///
+    /// Every variant gives the same bits. `None` as above, and where weights are no numbers: those
+    /// beyond the image would not count as zeros.
+    pub fn ordered(
+        isa: Isa,
+        patches: Patches,
+        weights: &[f32],
+        bias: &[f32],
+        range: (f32, f32),
+    ) -> Option<Self> {
+        let variant = ORDERED.best(isa);
+        let gemm = Self::of_floats("gemm_ordered_f32", variant, patches, weights, bias, range)?;
+        gemm.is_finite().then_some(gemm)
+    }
+
+    fn of_floats(
+        kernel: &'static str,
+        variant: Variant<Microkernel>,
+        patches: Patches,
+        weights: &[f32],
+        bias: &[f32],
+        (low, high): (f32, f32),
+    ) -> Option<Self> {
+        let (depth, columns) = Self::extents(&patches, weights, bias)?;
+        let bytes = variant.run.packed_columns(columns) * (depth + 1) * 4;
+        let weights = Packed::new(kernel, bytes, |packed| {
+            let pack = pack::VARIANTS.best(variant.isa);
+            pack_panels(&variant.run, pack, weights, bias, packed.typed_mut());
+        })?;
+        let (panels, source) = (Panels { variant, columns }, Source::of(&patches));
+        Some(Self { panels, patches, source, kernel, weights, low, high })
+    }
+
+    /// Depth and columns of a product; `None` where lengths differ.
+    fn extents(patches: &Patches, weights: &[f32], bias: &[f32]) -> Option<(usize, usize)> {
         let (depth, columns) = (patches.depth(), bias.len());
         let fits = depth > 0 && columns > 0 && weights.len() == depth * columns;
         // A row by a panel is not cut.
-        if !fits || depth > DEEPEST {
-            return None;
-        }
-        let pairs =
-            Bf16Pairs::of(isa).filter(|_| precision == Precision::Bf16 && patches.is_matrix());
-        let (variant, source, weights) =
-            if let Some(Variant { isa, run: Bf16Pairs { kernel, round } }) = pairs {
-                let half = depth.div_ceil(2);
-                let bytes = kernel.packed_columns(columns) * (half + 1) * 4;
-                let weights = Packed::new("gemm_bf16", bytes, |packed| {
-                    let mut rounded = vec![0.0; half * columns];
-                    for (from, to) in
-                        weights.chunks_exact(depth).zip(rounded.chunks_exact_mut(half))
-                    {
-                        // SAFETY: a row of floats, and half as many pairs; the machine has what
-                        // `Bf16Pairs::of` gives.
-                        unsafe { round(from.as_ptr(), depth, to.as_mut_ptr()) };
-                    }
-                    pack_panels(&kernel, pack, &rounded, bias, packed.typed_mut());
-                })?;
-                (Variant { isa, run: kernel }, Source::Rounded(round), weights)
-            } else {
-                let variant = VARIANTS.best(isa);
-                let bytes = variant.run.packed_columns(columns) * (depth + 1) * 4;
-                let weights = Packed::new("gemm_f32", bytes, |packed| {
-                    pack_panels(&variant.run, pack, weights, bias, packed.typed_mut());
-                })?;
-                (variant, Source::of(&patches), weights)
-            };
-        let panels = Panels { variant, columns };
-        Some(Self { panels, patches, source, weights, low, high })
+        (fits && depth <= DEEPEST).then_some((depth, columns))
     }
 
     /// The variant that was chosen.
@@ -146,10 +192,7 @@ impl Gemm {
 
     /// Name of the kernel.
     pub fn kernel(&self) -> &'static str {
-        match self.source {
-            Source::Rounded(_) => "gemm_bf16",
-            _ => "gemm_f32",
-        }
+        self.kernel
     }
 
     /// Elements of a row as tiles take it.
@@ -216,12 +259,20 @@ impl Gemm {
                 };
                 let skipped =
                     region.lines.start * line + region.columns.start * tap * panel.width.columns;
-                for at in 0..region.height {
-                    let input = region.input + at * p.stride_h * p.in_width;
-                    let output_at = region.output + at * p.out_width;
+                // Rows of tiles go along the longer side: of the border at the left or right each
+                // line has one pixel, and a tile of one row waits for every product.
+                let across =
+                    Step { output: 1, input: Patches::columns_apart(p.stride_w, image.pitch) };
+                let down =
+                    Step { output: p.out_width, input: p.lines_apart(p.stride_h, image.pitch) };
+                let (count, rows, next, along) = match region.width >= region.height {
+                    true => (region.height, region.width, down, across),
+                    false => (region.width, region.height, across, down),
+                };
+                for at in 0..count {
                     let whole = Tile {
-                        input: image.row(input),
-                        row_stride: Patches::columns_apart(p.stride_w, image.pitch),
+                        input: image.row(region.input).wrapping_add(at * next.input),
+                        row_stride: along.input,
                         segments: (region.lines.len(), columns),
                         input_steps: (
                             p.lines_apart(p.dilation_h, image.pitch),
@@ -229,9 +280,9 @@ impl Gemm {
                         ),
                         weights_steps: (line, tap * panel.width.columns),
                         len,
-                        output: output.row(output_at),
-                        rows: region.width,
-                        ..self.empty_tile(output.pitch)
+                        output: output.row(region.output + at * next.output),
+                        rows,
+                        ..self.empty_tile(along.output * output.pitch)
                     };
                     // SAFETY: regions keep to the image, and panels are as packed.
                     unsafe { self.panels.tiles(panel, &whole, skipped) };

@@ -13,6 +13,8 @@ pub(super) trait Products: Copy {
     type Whole: F32Simd;
     /// Vectors half as wide, for a last one that is no wider; the same where there are none.
     type Half: F32Simd;
+    /// True if each product is rounded before it is added, and the bias is added last.
+    const ORDERED: bool = false;
 
     fn whole(self) -> <Self::Whole as F32Simd>::Isa;
 
@@ -26,7 +28,7 @@ pub(super) trait Products: Copy {
     unsafe fn add(self, x: *const f32, weights: Self::Whole, sums: Self::Whole) -> Self::Whole {
         // SAFETY: as the caller promises.
         let x = Self::Whole::splat(self.whole(), unsafe { x.read_unaligned() });
-        x.mul_add(weights, sums)
+        if Self::ORDERED { x.mul(weights).add(sums) } else { x.mul_add(weights, sums) }
     }
 
     /// The same of a half vector.
@@ -37,7 +39,27 @@ pub(super) trait Products: Copy {
     unsafe fn add_half(self, x: *const f32, weights: Self::Half, sums: Self::Half) -> Self::Half {
         // SAFETY: as the caller promises.
         let x = Self::Half::splat(self.half(), unsafe { x.read_unaligned() });
-        x.mul_add(weights, sums)
+        if Self::ORDERED { x.mul(weights).add(sums) } else { x.mul_add(weights, sums) }
+    }
+}
+
+/// The same products, each rounded before it is added.
+#[derive(Clone, Copy)]
+pub(super) struct Ordered<P>(pub(super) P);
+
+impl<P: Products> Products for Ordered<P> {
+    type Whole = P::Whole;
+    type Half = P::Half;
+    const ORDERED: bool = true;
+
+    #[inline(always)]
+    fn whole(self) -> <Self::Whole as F32Simd>::Isa {
+        self.0.whole()
+    }
+
+    #[inline(always)]
+    fn half(self) -> <Self::Half as F32Simd>::Isa {
+        self.0.half()
     }
 }
 
@@ -54,14 +76,19 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
     const LANES: usize = P::Whole::LANES;
     const COLUMNS: usize = WHOLE * Self::LANES + if HALF { P::Half::LANES } else { 0 };
 
+    #[inline(always)]
+    fn zeros(isa: P) -> Self {
+        Self {
+            whole: [P::Whole::splat(isa.whole(), 0.0); WHOLE],
+            half: P::Half::splat(isa.half(), 0.0),
+        }
+    }
+
     /// # Safety
     /// The line is readable.
     #[inline(always)]
     unsafe fn load(isa: P, from: *const f32) -> Self {
-        let mut line = Self {
-            whole: [P::Whole::splat(isa.whole(), 0.0); WHOLE],
-            half: P::Half::splat(isa.half(), 0.0),
-        };
+        let mut line = Self::zeros(isa);
         // SAFETY: as the caller promises.
         unsafe {
             for (v, vector) in line.whole.iter_mut().enumerate() {
@@ -96,6 +123,18 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
             if HALF {
                 self.half = isa.add_half(x, weights.half, self.half);
             }
+        }
+        self
+    }
+
+    /// The sums of two lines.
+    #[inline(always)]
+    fn plus(mut self, other: &Self) -> Self {
+        for (sums, &others) in self.whole.iter_mut().zip(&other.whole) {
+            *sums = sums.add(others);
+        }
+        if HALF {
+            self.half = self.half.add(other.half);
         }
         self
     }
@@ -187,7 +226,9 @@ unsafe fn rows<
     tile: &Tile,
 ) {
     // SAFETY: a line of bias.
-    let mut sums = [unsafe { Line::<P, WHOLE, HALF>::load(isa, tile.bias) }; COUNT];
+    let bias = unsafe { Line::<P, WHOLE, HALF>::load(isa, tile.bias) };
+    let start = if P::ORDERED { Line::zeros(isa) } else { bias };
+    let mut sums = [start; COUNT];
     let columns = Line::<P, WHOLE, HALF>::COLUMNS;
     tile.fetch_next_outputs(COUNT, columns);
     for segment in tile.segments() {
@@ -209,6 +250,7 @@ unsafe fn rows<
         }
     }
     for (row, sums) in sums.into_iter().enumerate() {
+        let sums = if P::ORDERED { sums.plus(&bias) } else { sums };
         // SAFETY: a row of the tile.
         unsafe { sums.store(tile, row) };
     }

@@ -64,6 +64,46 @@ fn every_variant_gives_the_convolution() {
 }
 
 #[test]
+fn ordered_sums_are_those_of_a_plain_loop_to_the_bit() {
+    let number = |seed: usize| ((seed.wrapping_mul(2_654_435_761)) % 1000) as f32 / 300.0 - 1.7;
+    for channels in [1, 3, 16] {
+        for narrow in crate::kernels::patches::tests::cases(channels) {
+            let (in_width, out_width) = (narrow.in_width + 18, 18 / narrow.stride_w);
+            let wide = Patches { in_width, out_width: narrow.out_width + out_width, ..narrow };
+            for (patches, columns) in [narrow, wide].into_iter().flat_map(|p| [(p, 5), (p, 40)]) {
+                let image: Vec<f32> = (0..patches.elements()).map(number).collect();
+                let weights = (0..columns * patches.depth()).map(|i| number(i + 99));
+                let weights: Vec<f32> = weights.collect();
+                let bias: Vec<f32> = (0..columns).map(|i| number(i + 7)).collect();
+                let mut row = vec![0.0; patches.depth()];
+                let mut want = Vec::new();
+                for pixel in 0..patches.rows() {
+                    // SAFETY: the image as stated, a row of the patches' depth.
+                    unsafe { patches.gather(patches.dense(&image), pixel, 0.0, row.as_mut_ptr()) };
+                    for (weights, bias) in weights.chunks_exact(row.len()).zip(&bias) {
+                        let pairs = row.iter().zip(weights);
+                        let sum = pairs.fold(0.0, |sum, (x, w)| sum + x * w) + bias;
+                        want.push(sum.clamp(-3.0, 40.0).to_bits());
+                    }
+                }
+                for variant in ORDERED.all() {
+                    let range = (-3.0, 40.0);
+                    let gemm = Gemm::ordered(variant.isa, patches, &weights, &bias, range).unwrap();
+                    let mut scratch = vec![0.0; gemm.scratch_bytes() / 4];
+                    let mut got = vec![99.0f32; patches.rows() * columns];
+                    let (image, output) = (In::of(&image), Out::of(&mut got));
+                    gemm.compute(image, output, 0..patches.lines(), &mut scratch).unwrap();
+                    let got: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
+                    assert_eq!(got, want, "{:?} {patches:?}", variant.isa);
+                }
+            }
+        }
+    }
+    let patches = Patches::matrix(2, 1);
+    assert!(Gemm::ordered(Isa::Scalar, patches, &[f32::INFINITY], &[0.0], (0.0, 1.0)).is_none());
+}
+
+#[test]
 fn rows_that_clash_in_the_cache_are_copied() {
     assert!(matches!(Source::of(&Patches::matrix(49, CLASHING)), Source::Copied));
     assert!(matches!(Source::of(&Patches::matrix(49, 576)), Source::Matrix));
