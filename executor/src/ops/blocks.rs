@@ -182,6 +182,19 @@ fn emit_blocks<T: Element>(op: &mut OpBuilder<'_>, blocks: Blocks, zero: i32) ->
                 let y = (h * block_h + i).checked_sub(top).filter(|&y| y < from.height);
                 for w in poll::each(0..to.width, 8) {
                     let x = (w * block_w + j).checked_sub(left).filter(|&x| x < from.width);
+                    if !from.is_nchw() && to.channels <= poll::CHUNK {
+                        let first = to.at(n, h, w, 0);
+                        let pixel = output.slice(first..first + to.channels);
+                        match (y, x) {
+                            (Some(y), Some(x)) => {
+                                let first = from.at(batch, y, x, 0);
+                                let own = input.slice(first..first + to.channels);
+                                (0..to.channels).for_each(|c| pixel.set(c, own.get(c)));
+                            }
+                            _ => (0..to.channels).for_each(|c| pixel.set(c, zero)),
+                        }
+                        continue;
+                    }
                     for c in poll::each(0..to.channels, 4) {
                         let value = match (y, x) {
                             (Some(y), Some(x)) => input.get(from.at(batch, y, x, c)),

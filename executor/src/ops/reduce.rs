@@ -6,7 +6,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::Op;
 use super::mean::Reduction;
-use super::support::{bad_kind, plain, same_quantisation};
+use super::support::{bad_kind, compiled, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static REDUCE_SUM: Op = Op { lower: |op| lower_float(op, 0.0, |a, b| a + b) };
@@ -36,7 +36,11 @@ fn product(a: f32, b: f32) -> f32 {
 }
 
 /// FLOAT16 is reduced in `f32` and rounded once.
-fn lower_float(op: &mut OpBuilder<'_>, start: f32, each: fn(f32, f32) -> f32) -> Lowered {
+fn lower_float(
+    op: &mut OpBuilder<'_>,
+    start: f32,
+    each: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
+) -> Lowered {
     let (reduction, kind) = reduction(op)?;
     match kind {
         OperandType::TensorFloat32 => emit(op, reduction, start, |x: f32| x, each, |x| x),
@@ -86,12 +90,13 @@ fn emit<T: Element, A: Element>(
     narrow: impl Fn(A) -> T + Send + Sync + 'static,
 ) -> Lowered {
     let bytes = reduction.shape.elements() * size_of::<A>();
-    let label = plain("reduce", &reduction.shape, 0);
+    let isa = op.isa();
+    let label = compiled(isa, "reduce", &reduction.shape, 0);
     op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let results = io.scratch_slice::<A>();
         poll::fill(results, start)?;
-        reduction.each(|from, to| results[to] = each(results[to], widen(input.get(from))));
+        reduction.fold(isa, input, results, start, |a, x| each(a, widen(x)), &each);
         output.fill(results.iter().map(|&result| narrow(result)));
         Ok(())
     });

@@ -9,20 +9,25 @@ use super::Op;
 use super::support::{bad_kind, by_real, compiled, emit_each};
 use crate::lowering::{Lowered, OpBuilder};
 
-pub(super) static ABS: Op = Op { lower: |op| lower(op, f32::abs, Some(i32::wrapping_abs)) };
+pub(super) static ABS: Op = Op { lower: |op| lower(op, |x| x.abs(), Some(i32::wrapping_abs)) };
 pub(super) static NEG: Op = Op { lower: |op| lower(op, |x| -x, Some(i32::wrapping_neg)) };
-pub(super) static FLOOR: Op = Op { lower: |op| lower(op, f32::floor, None) };
-pub(super) static EXP: Op = Op { lower: |op| lower(op, f32::exp, None) };
-pub(super) static LOG: Op = Op { lower: |op| lower(op, f32::ln, None) };
+pub(super) static FLOOR: Op = Op { lower: |op| lower(op, |x| x.floor(), None) };
+pub(super) static EXP: Op = Op { lower: |op| lower(op, |x| x.exp(), None) };
+pub(super) static LOG: Op = Op { lower: |op| lower(op, |x| x.ln(), None) };
 pub(super) static RSQRT: Op = Op { lower: |op| lower(op, |x| 1.0 / x.sqrt(), None) };
-pub(super) static SIN: Op = Op { lower: |op| lower(op, f32::sin, None) };
-pub(super) static SQRT: Op = Op { lower: |op| lower(op, f32::sqrt, None) };
+pub(super) static SIN: Op = Op { lower: |op| lower(op, |x| x.sin(), None) };
+pub(super) static SQRT: Op = Op { lower: |op| lower(op, |x| x.sqrt(), None) };
 pub(super) static ELU: Op = Op { lower: lower_elu };
 
-/// FLOAT16 is computed in `f32` and rounded once; INT32, where it is known, wraps.
+/// FLOAT16 is computed in `f32` and rounded once; INT32, where it is known, wraps. `real` is a
+/// closure, as one behind a pointer would not become vectors.
 ///
 /// Source: NNAPI `FLOOR`, since HAL 1.0; the others since 1.2; INT32 for `ABS` since 1.3.
-fn lower(op: &mut OpBuilder<'_>, real: fn(f32) -> f32, integer: Option<fn(i32) -> i32>) -> Lowered {
+fn lower(
+    op: &mut OpBuilder<'_>,
+    real: impl Fn(f32) -> f32 + Send + Sync + 'static,
+    integer: Option<fn(i32) -> i32>,
+) -> Lowered {
     match (op.input_kind(0)?, integer) {
         (OperandType::TensorFloat32, _) => emit(op, real),
         (OperandType::TensorFloat16, _) => emit(op, move |x: f16| f16::from_f32(real(x.to_f32()))),
