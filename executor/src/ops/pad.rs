@@ -78,7 +78,8 @@ fn value(op: &OpBuilder<'_>, input: &Tensor) -> Lowered<Vec<u8>> {
 /// Elements of a border that are filled from one poll to the next.
 const PIECE: usize = 1 << 16;
 
-fn emit<T: Element>(
+/// Adds the step, for elements of the width of `fill`.
+pub(super) fn emit<T: Element>(
     op: &mut OpBuilder<'_>,
     from: &Shape,
     to: &Shape,

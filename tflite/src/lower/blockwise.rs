@@ -5,9 +5,32 @@
 use super::{Lowered, MAX_MADE_ELEMENTS, packed};
 use crate::schema::{File, Graph, Tensor, TensorKind};
 
-/// The real values of a constant: its integers times the scales of their blocks, which are another
-/// constant of FLOAT16 or FLOAT32, `[.., blocks of a row]`.
-pub(super) fn reals(file: &File<'_>, graph: &Graph<'_>, index: usize) -> Lowered<Vec<f32>> {
+/// A constant's integers, and the scales of its blocks.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Signed bytes.
+    pub(super) integers: Vec<u8>,
+    /// `[.., blocks of a row]`.
+    pub(super) scales: Vec<f32>,
+    /// Elements of a block.
+    pub(super) block: usize,
+}
+
+impl Blocks {
+    /// The real values: each integer times the scale of its block.
+    pub(super) fn reals(&self) -> Vec<f32> {
+        let blocks = self.integers.chunks_exact(self.block.max(1)).zip(&self.scales);
+        let real = |(block, &scale): (&[u8], &f32)| {
+            let reals = block.iter().map(move |&byte| f32::from(byte.cast_signed()) * scale);
+            reals.collect::<Vec<f32>>()
+        };
+        blocks.flat_map(real).collect()
+    }
+}
+
+/// Reads a constant whose scales are another constant of FLOAT16 or FLOAT32, `[.., blocks of a
+/// row]`.
+pub(super) fn blocks(file: &File<'_>, graph: &Graph<'_>, index: usize) -> Lowered<Blocks> {
     let tensor = graph.tensors.get(index).ok_or("there is no such tensor")?;
     let broken = |what: &str| format!("tensor {:?} has scales of blocks and {what}", tensor.name);
     let quantization = tensor.quantization.blockwise.as_ref();
@@ -40,11 +63,7 @@ pub(super) fn reals(file: &File<'_>, graph: &Graph<'_>, index: usize) -> Lowered
         let what = format!("{} of them for {:?} in blocks of {block}", scales.len(), tensor.shape);
         return Err(broken(&what).into());
     }
-    let blocks = integers.chunks_exact(block).zip(scales);
-    let real = |(block, scale): (&[u8], f32)| {
-        block.iter().map(move |&byte| f32::from(byte.cast_signed()) * scale).collect::<Vec<f32>>()
-    };
-    Ok(blocks.flat_map(real).collect())
+    Ok(Blocks { integers, scales, block })
 }
 
 /// The values of a constant of floats.

@@ -224,8 +224,17 @@ impl Lower<'_, '_> {
         let input = self.input(0)?;
         let right = self.weights(1, input)?;
         let right_dims = self.known_dims(right)?;
-        let &[rows, columns] = right_dims.as_slice() else {
-            return Err(format!("its second matrix has the shape {right_dims:?}").into());
+        let (right, rows, columns) = match *right_dims.as_slice() {
+            [rows, columns] => (right, rows, columns),
+            // One matrix, whatever the batch, of real numbers.
+            [ref ones @ .., rows, columns]
+                if ones.iter().all(|&extent| extent == 1) && !is_quantized(self.kind(right)) =>
+            {
+                let matrix = self.builder().constant_as(right, vec![rows, columns]);
+                let matrix = matrix.ok_or("its second matrix is no constant")?;
+                (matrix, rows, columns)
+            }
+            _ => return Err(format!("its second matrix has the shape {right_dims:?}").into()),
         };
         if options.boolean(o::ADJ_X, false)? {
             return Err("its first matrix is transposed".into());

@@ -192,6 +192,7 @@ impl Lower<'_, '_> {
         let about = about.ok_or("the extension has no such operation")?;
         let mut inputs = Vec::new();
         let mut scalars = 0i32;
+        let mut scales_of_blocks = None;
         for argument in 0..self.op.inputs.len() {
             let Some(index) = self.optional_tensor(argument) else {
                 inputs.push(self.builder().omitted(OperandType::TensorFloat32, 1));
@@ -201,7 +202,20 @@ impl Lower<'_, '_> {
             if tensor.is_scalar() && argument < 31 {
                 scalars |= 1 << argument;
             }
+            let is_blockwise = tensor.quantization.blockwise.is_some();
+            if is_blockwise && builtin == Builtin::FullyConnected && argument == 1 {
+                let [integers, scales] = self.blockwise_integers(index)?;
+                inputs.push(integers);
+                scales_of_blocks = Some(scales);
+                continue;
+            }
             inputs.push(self.import.own_value(index)?);
+        }
+        if let Some(scales) = scales_of_blocks {
+            while inputs.len() < 3 {
+                inputs.push(self.builder().omitted(OperandType::TensorFloat32, 1));
+            }
+            inputs.push(scales);
         }
         if let Some(more) = self.list_option(builtin)? {
             inputs.truncate(1);

@@ -45,13 +45,39 @@ impl Lower<'_, '_> {
         if let Some(&widened) = self.import.widened.get(&index) {
             return Ok(widened);
         }
-        let reals = blockwise::reals(self.import.file, self.import.graph, index)?;
+        let reals = blockwise::blocks(self.import.file, self.import.graph, index)?.reals();
         let shape = self.import.graph.tensors[index].shape.clone();
         let operand = Operand::tensor(OperandType::TensorFloat32, shape);
         let bytes: Vec<u8> = reals.into_iter().flat_map(f32::to_le_bytes).collect();
         let widened = self.builder().made_constant(operand, &bytes);
         self.import.widened.insert(index, widened);
         Ok(widened)
+    }
+
+    /// A constant with scales of blocks as its integers, of scale 1, and the scales as FLOAT32
+    /// `[units, blocks of a row]`.
+    pub(super) fn blockwise_integers(&mut self, index: usize) -> Lowered<[u32; 2]> {
+        /// Blocks come in whole words of the machine's dot products.
+        const WORD: usize = 4;
+        let blocks = blockwise::blocks(self.import.file, self.import.graph, index)?;
+        if !blocks.block.is_multiple_of(WORD) {
+            return Err(format!("its weights have scales of blocks of {}", blocks.block).into());
+        }
+        if let Some(scale) = blocks.scales.iter().find(|scale| !scale.is_finite()) {
+            return Err(format!("its weights have a block of scale {scale}").into());
+        }
+        let shape = self.import.graph.tensors[index].shape.clone();
+        let [units, _] = shape[..] else {
+            return Err(format!("its weights have the shape {shape:?}").into());
+        };
+        let count = u32::try_from(blocks.scales.len()).unwrap_or(u32::MAX);
+        let scales = vec![units, count.checked_div(units).unwrap_or(0)];
+        let scales = Operand::tensor(OperandType::TensorFloat32, scales);
+        let bytes: Vec<u8> = blocks.scales.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let scales = self.builder().made_constant(scales, &bytes);
+        let weights = Operand::tensor(OperandType::TensorQuant8AsymmSigned, shape);
+        let weights = weights.with_quantization(1.0, 0);
+        Ok([self.builder().made_constant(weights, &blocks.integers), scales])
     }
 
     /// The value of a tensor; INT8 constants without a zero point as TENSOR_QUANT8_SYMM, which HAL

@@ -5,8 +5,9 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
+use super::blockwise;
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
-use super::dots::{OF_BYTES, dots, exact};
+use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, MOST_ROWS, RoundOnce, RowBytes, SumScales};
@@ -44,6 +45,12 @@ pub(super) fn fully_connected(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     let shape = call.set(0, &extents)?;
     let of = Rows { rows, units, depth };
+    if call.has(blockwise::SCALES) {
+        if [input.kind, result.kind] != [ElementKind::F32; 2] {
+            return Err(OpError::rule("scales of blocks are for floats").into());
+        }
+        return blockwise::fully_connected(call, &weights, &shape, [rows, units, depth]);
+    }
     match input.kind {
         ElementKind::F32 if result.kind != ElementKind::F32 => {
             Err(OpError::output(0, "is not of floats").into())
@@ -363,13 +370,16 @@ fn products(
     let zeros = [a.zero_point, b.zero_point];
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     let bands = of.pairs.len();
-    let scratch = 2 * of.depth * (of.columns + 1);
+    // The row, and its bytes where both factors have 16 bits; the columns.
+    let scratch = 2 * of.depth * (of.columns + 3);
     let (is_exact, isa) = (b.kind == ElementKind::I16, call.isa());
     by_kind!(a.kind, [I8 i8, U8 u8, I16 i16], T => {
         by_kind!(b.kind, [I8 i8, U8 u8, I16 i16], U => {
             call.emit_bands(label, scratch, bands, move |mut io, band| {
                 let (a, b, to) = (io.input::<T>(0), io.input::<U>(1), io.output::<T>(0));
-                let (row, columns) = io.scratch_slice::<i16>().split_at_mut(of.depth);
+                let (row, rest) = io.scratch_slice::<i16>().split_at_mut(of.depth);
+                let (high, rest) = rest.split_at_mut(of.depth);
+                let (low, columns) = rest.split_at_mut(of.depth);
                 for pair in band {
                     let [left, right] = of.pairs[pair];
                     for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
@@ -384,10 +394,9 @@ fn products(
                             to.set(place, T::stored(requantise.apply(0, sum)));
                         };
                         if is_exact {
-                            for column in 0..of.columns {
-                                let other = &columns[column * of.depth..(column + 1) * of.depth];
-                                store(column, dot_16(row, other));
-                            }
+                            let bytes = high.iter_mut().zip(low.iter_mut()).zip(&*row);
+                            bytes.for_each(|((high, low), x)| (*high, *low) = (x >> 8, x & 0xFF));
+                            wide_dots(isa, [high, low], columns, of.columns, store);
                         } else {
                             dots(isa, exact(size_of::<T>()), row, columns, of.columns, store);
                         }
@@ -410,11 +419,6 @@ fn gather_stored<T: Stored>(
     for (at, to) in to.iter_mut().enumerate() {
         *to = i16::stored(from.get(first + at * stride).wide() - zero_point);
     }
-}
-
-/// The exact sum of products of 16-bit values.
-fn dot_16(a: &[i16], b: &[i16]) -> i64 {
-    a.iter().zip(b).map(|(&a, &b)| i64::from(i32::from(a) * i32::from(b))).sum()
 }
 
 /// FLOAT32 by 8-bit integers: each row of the left matrix is quantised on the fly.

@@ -41,6 +41,27 @@ pub(super) fn dots(
     }
 }
 
+/// As [`dots`] of a row and filters that both have 16 bits. The row comes as its upper bytes,
+/// signed, and its lower ones: products with each are as exact as those of bytes.
+pub(super) fn wide_dots(
+    isa: Isa,
+    [high, low]: [&[i16]; 2],
+    filters: &[i16],
+    count: usize,
+    mut each: impl FnMut(usize, i64),
+) {
+    const BLOCK: usize = 64;
+    let (mut highs, mut lows) = ([0; BLOCK], [0; BLOCK]);
+    for first in (0..count).step_by(BLOCK) {
+        let end = count.min(first + BLOCK);
+        let filters = &filters[first * high.len()..end * high.len()];
+        isa.run(Dots::<OF_WORDS> { row: high, filters, sums: &mut highs[..end - first] });
+        isa.run(Dots::<OF_WORDS> { row: low, filters, sums: &mut lows[..end - first] });
+        let sums = highs.iter().zip(&lows).map(|(high, low)| (high << 8) + low);
+        (first..end).zip(sums).for_each(|(at, sum)| each(at, sum));
+    }
+}
+
 struct Dots<'a, const EXACT: usize> {
     row: &'a [i16],
     filters: &'a [i16],
@@ -71,6 +92,31 @@ fn sum_of_products(a: &[i16], b: &[i16]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_products_of_words_are_exact() {
+        let word = |at: usize| match at % 5 {
+            0 => i16::MIN,
+            1 => i16::MAX,
+            _ => i16::try_from(at * 7919 % 65_536).map_or(-7, |word| word),
+        };
+        for length in [0, 1, 127, 128, 129, 1000] {
+            let row: Vec<i16> = (0..length).map(word).collect();
+            let filters: Vec<i16> = (0..65 * length).map(|at| word(at * 3)).collect();
+            let high: Vec<i16> = row.iter().map(|x| x >> 8).collect();
+            let low: Vec<i16> = row.iter().map(|x| x & 0xFF).collect();
+            for isa in Isa::all() {
+                let mut count = 0;
+                wide_dots(isa, [&high, &low], &filters, 65, |at, sum| {
+                    let pairs = row.iter().zip(&filters[at * length..]);
+                    let want: i64 = pairs.map(|(&x, &y)| i64::from(x) * i64::from(y)).sum();
+                    assert_eq!((at, sum), (count, want), "{isa:?}, {length}");
+                    count += 1;
+                });
+                assert_eq!(count, 65);
+            }
+        }
+    }
 
     #[test]
     fn sums_of_the_greatest_products_are_exact() {

@@ -12,6 +12,7 @@ mod audio;
 mod binary;
 mod bits;
 mod blocks;
+mod blockwise;
 mod combine;
 mod conv;
 mod convert;
@@ -148,7 +149,7 @@ fn lowering(number: u16) -> Option<Lower> {
         27 => svdf::svdf,
         28 => unary::tanh,
         33 => lookup::embedding_lookup_sparse,
-        34 | 60 => moves::pad,
+        34 | 60 => moves::padded,
         35 => rnn::sequence,
         36 => index::gather,
         37 => blocks::batch_to_space,

@@ -5,6 +5,7 @@ use nnburst_kernels::tensor::{OpError, Out, Shape};
 use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
 use super::copy::{Copy, axes, strides};
 use crate::lowering::Lowered;
+use crate::ops::pad;
 
 /// The new shape: of the tensor that follows, where -1 stands for what is left.
 pub(super) fn reshape(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -295,7 +296,7 @@ pub(super) fn zero_bytes(of: &Arg) -> Vec<u8> {
     }
 }
 
-pub(super) fn pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
+pub(super) fn padded(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;
     let sides = sides(call, &input)?;
     let mut extents = Vec::new();
@@ -304,19 +305,24 @@ pub(super) fn pad(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     call.same(&input, 0)?;
     let shape = call.set(0, &extents)?;
-    let to = strides(&extents);
     let heads: Vec<usize> = sides.iter().map(|&(head, _)| head).collect();
+    if !call.has(2) {
+        let (from, fill) = (input.shape, zero_bytes(&call.result(0)?));
+        return match fill.len() {
+            1 => pad::emit::<u8>(call, &from, &shape, &heads, &fill),
+            2 => pad::emit::<u16>(call, &from, &shape, &heads, &fill),
+            4 => pad::emit::<u32>(call, &from, &shape, &heads, &fill),
+            _ => pad::emit::<u64>(call, &from, &shape, &heads, &fill),
+        };
+    }
+    call.one_element(2, input.kind)?;
+    let to = strides(&extents);
     let width = input.kind.bytes();
     let own = axes(&input.shape, &strides(&input.shape), &to);
     let copy = Copy::new(&own, 0, offset(&heads, &to), width);
-    let zero = zero_bytes(&call.result(0)?);
-    let has_value = call.has(2);
-    if has_value {
-        call.one_element(2, input.kind)?;
-    }
     call.step(&shape, move |io| {
-        let given = if has_value { io.input::<u8>(2).to_vec() } else { zero.clone() };
-        fill_with(io.output(0), given.get(..width).unwrap_or(&zero));
+        let given = io.input::<u8>(2).to_vec();
+        fill_with(io.output(0), given.get(..width).unwrap_or_default());
         copy.run(io.input(0), io.output(0))
     });
     Ok(())
