@@ -178,7 +178,22 @@ impl Sliding {
         if within.is_some() {
             op.read_within_border();
         }
-        Ok(within.unwrap_or(whole))
+        Ok(within.unwrap_or(whole).along_lines())
+    }
+
+    /// The same with height and width exchanged where images are a column of pixels, not too long
+    /// to be one line for a thread: neighbours are then those of a line, which kernels take
+    /// together.
+    fn along_lines(self) -> Self {
+        const LONGEST: usize = 256;
+        let is_one = |axis: &Axis| axis.input == 1 && axis.output == 1 && axis.filter == 1;
+        if !is_one(&self.horizontal) || is_one(&self.vertical) || self.input.height > LONGEST {
+            return self;
+        }
+        let turned = |of: &Image| of.resized(of.width, of.height);
+        let (vertical, horizontal) = (self.horizontal, self.vertical);
+        let (input, output) = (turned(&self.input), turned(&self.output));
+        Self { input, output, vertical, horizontal, ..self }
     }
 
     /// The same over what is within borders of zeros around the image: its own padding, which

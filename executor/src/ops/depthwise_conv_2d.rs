@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::patches::Patches;
-use nnburst_kernels::kernels::{depthwise_f32, depthwise_i8, gemm_i8};
+use nnburst_kernels::kernels::{Precision, depthwise_f32, depthwise_i8, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
 use nnburst_kernels::tensor::rows::Port;
 use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
@@ -112,6 +112,9 @@ impl Taps for Depthwise {
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
+    if conv.sliding.input.channels == 1 && real_of_one_channel::<T>(op, &conv)? {
+        return Ok(());
+    }
     let packed = constants(op).and_then(|(filter, bias)| {
         let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
         let range = real_activation_range(conv.sliding.activation);
@@ -123,6 +126,25 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let staged = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier);
     convolve(op, label, staged, in_single_precision::<T>(), packed);
     Ok(())
+}
+
+/// As [`of_one_channel`], of real numbers.
+fn real_of_one_channel<T: Real>(op: &mut OpBuilder<'_>, conv: &Depthwise) -> Lowered<bool> {
+    let filters = conv.sliding.output.channels;
+    let gemm = constants(op).and_then(|(filter, bias)| {
+        let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
+        let of_filter = |at| filter.iter().skip(at).step_by(filters).copied();
+        let values: Vec<f32> = (0..filters).flat_map(of_filter).collect();
+        let range = real_activation_range(conv.sliding.activation);
+        let patches = conv.sliding.patches(1);
+        gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &values, &bias, range)
+    });
+    let Some(gemm) = gemm else { return Ok(false) };
+    op.absorb(1);
+    let label = Label { form: gemm.isa(), ..conv.label("gemm_f32")? };
+    let staged = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), 1);
+    convolve(op, label, staged, in_single_precision::<T>(), gemm);
+    Ok(true)
 }
 
 fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {

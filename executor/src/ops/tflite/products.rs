@@ -230,9 +230,10 @@ impl<T: Stored> RoundOnce<'_, T> {
             let within = if within < high { within } else { high };
             *stored = T::stored(cut_i32(within) + self.zero_point);
         }
-        // Counted, where a search would look at one after the other.
-        let sure: usize = apart.iter().map(|&apart| usize::from(apart < UNSURE)).sum();
-        if sure < N {
+        // As integers the bits of such numbers have the same order, with NaN above all: their
+        // maximum is a few instructions, where comparisons are looked at one after the other.
+        let worst = apart.iter().map(|apart| apart.to_bits()).fold(0, u32::max);
+        if worst >= UNSURE.to_bits() {
             let scaled = self.sums[at..at + N].iter().zip(&self.scales.exact[at..at + N]);
             for (stored, (&sum, &scale)) in stored.iter_mut().zip(scaled) {
                 let scaled = round_f64(f64::from(sum) * scale);

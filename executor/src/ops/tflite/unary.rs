@@ -3,13 +3,15 @@
 use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use half::f16;
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
-use crate::lowering::Lowered;
+use crate::lowering::{Label, Lowered};
 use crate::ops::byte_table;
+use crate::ops::support::{emit_each, plain};
 
 /// Input and result, of one type and shape.
 fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
@@ -113,8 +115,20 @@ pub(super) fn gelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
         0.5 * x * (1.0 + inner.tanh())
     };
     let erf: fn(f32) -> f32 = |x| 0.5 * x * complement(x * -(0.5f32.sqrt()));
-    let f = if call.flag(0)? { tanh } else { erf };
-    real(call, f)
+    let is_by_tanh = call.flag(0)?;
+    let input = call.arg(0)?;
+    if [input.kind, call.result(0)?.kind] != [ElementKind::F32; 2] {
+        return real(call, if is_by_tanh { tanh } else { erf });
+    }
+    let function = if is_by_tanh { Function::GeluByTanh } else { Function::Gelu };
+    let map = Map::new(call.isa(), function);
+    let shape = call.set(0, &input.shape)?;
+    let label = Label { form: map.isa(), ..plain("gelu", &shape, 0) };
+    emit_each(call, label, move |from, to| {
+        map.compute(from, to);
+        Ok(())
+    });
+    Ok(())
 }
 
 /// The complementary error function, in double precision.

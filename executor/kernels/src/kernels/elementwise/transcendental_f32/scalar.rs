@@ -1,7 +1,7 @@
 //! Plain Rust, in the same order as the vector variants and with the same multiply-adds: all
 //! variants give the same bits, so that graphs that go on with integers do too.
 
-use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
+use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG2_E, Row, TAIL, TAIL_T};
 
 pub(super) unsafe fn sigmoid(row: &Row) {
     // SAFETY: as the caller promises.
@@ -16,6 +16,16 @@ pub(super) unsafe fn tanh(row: &Row) {
 pub(super) unsafe fn exp(row: &Row) {
     // SAFETY: as the caller promises.
     unsafe { map(row, exp_of) };
+}
+
+pub(super) unsafe fn gelu(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, gelu_of) };
+}
+
+pub(super) unsafe fn gelu_by_tanh(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, gelu_by_tanh_of) };
 }
 
 /// # Safety
@@ -46,6 +56,19 @@ fn exp_of(x: f32) -> f32 {
     let (n, q) = parts(x);
     // In two factors, since 2^n may be above or below what one float holds.
     (q + 1.0) * power_of_two(n >> 1) * power_of_two(n - (n >> 1))
+}
+
+fn gelu_of(x: f32) -> f32 {
+    let t = 1.0 / (-x.abs()).mul_add(-TAIL_T, 1.0);
+    let q = TAIL[..7].iter().rev().fold(TAIL[7], |q, &c| q.mul_add(t, c));
+    // The tail beyond |x|, and what is left of the whole.
+    let tail = t * q * exp_of(x * x * -0.5);
+    x * if x.is_sign_negative() { tail } else { 1.0 - tail }
+}
+
+fn gelu_by_tanh_of(x: f32) -> f32 {
+    let inner = (x * x * x).mul_add(GELU_TANH[1], x) * GELU_TANH[0];
+    x * 0.5 * (tanh_of(inner) + 1.0)
 }
 
 /// `exp(x)` is `2^n * (1 + q)`.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{EXP_M1, EXP_RANGE, LN_2, LOG2_E, Row};
+use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG2_E, Row, TAIL, TAIL_T};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
@@ -68,6 +68,34 @@ impl Each for Exp {
     fn of<V: F32Simd>(x: V) -> V {
         let (n, q) = parts(x);
         q.add(x.filled(1.0)).scaled(n)
+    }
+}
+
+pub(super) struct Gelu;
+
+impl Each for Gelu {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let one = x.filled(1.0);
+        let t = one.div(x.negative().mul_add(x.filled(-TAIL_T), one));
+        let mut q = x.filled(TAIL[7]);
+        for c in [TAIL[6], TAIL[5], TAIL[4], TAIL[3], TAIL[2], TAIL[1], TAIL[0]] {
+            q = q.mul_add(t, x.filled(c));
+        }
+        // The tail beyond |x|, and what is left of the whole.
+        let tail = t.mul(q).mul(Exp::of(x.mul(x).mul(x.filled(-0.5))));
+        x.mul(tail.where_negative(x, one.sub(tail)))
+    }
+}
+
+pub(super) struct GeluByTanh;
+
+impl Each for GeluByTanh {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let cube = x.mul(x).mul(x);
+        let inner = cube.mul_add(x.filled(GELU_TANH[1]), x).mul(x.filled(GELU_TANH[0]));
+        x.mul(x.filled(0.5)).mul(Tanh::of(inner).add(x.filled(1.0)))
     }
 }
 

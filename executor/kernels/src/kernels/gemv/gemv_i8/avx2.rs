@@ -10,12 +10,15 @@ use super::kernel::{GemvKernel, Panels};
 use super::panels::{PanelSums, panels};
 use crate::simd::Avx2;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false };
+/// Panels that are summed side by side.
+const SIDE: usize = 1;
+
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false, side: SIDE };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1, 2>(Avx2::new_unchecked(), all) };
+    unsafe { panels::<Pairs, SIDE, 2>(Avx2::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of four columns in each vector.

@@ -4,10 +4,13 @@ use super::kernel::{GemvKernel, Panels};
 use super::panels::{DotSums, panels};
 use crate::simd::Avx512;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false };
+/// Panels that are summed side by side.
+const SIDE: usize = 4;
+
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false, side: SIDE };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<DotSums<Avx512, 1>, 4, 4>(Avx512::new_unchecked(), all) };
+    unsafe { panels::<DotSums<Avx512, 1>, SIDE, 4>(Avx512::new_unchecked(), all) };
 }

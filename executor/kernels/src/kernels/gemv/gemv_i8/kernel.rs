@@ -8,7 +8,7 @@ pub(super) const DEPTH: usize = 4;
 /// Rows by all panels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panels {
-    /// `words` lines of 64 bytes per panel.
+    /// `words` lines of 64 bytes per panel, those of [`GemvKernel::side`] panels in turns.
     pub(super) weights: *const i8,
     /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
     /// other.
@@ -29,6 +29,10 @@ pub(super) struct GemvKernel {
     pub(super) run: unsafe fn(&Panels),
     /// True if the row's bytes are taken as signed.
     pub(super) signed: bool,
+    /// The panels that are summed side by side. Their lines lie in turns, so that weights are read
+    /// from the first to the last: of several places that are read at a time, each too short for
+    /// the prefetcher, half as much comes from L2.
+    pub(super) side: usize,
 }
 
 impl GemvKernel {

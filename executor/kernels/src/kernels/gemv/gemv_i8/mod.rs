@@ -60,16 +60,20 @@ impl GemvBytes {
         }
         let (panels, words) = (bias.len().div_ceil(COLUMNS), depth.div_ceil(DEPTH));
         let line = COLUMNS * DEPTH;
+        let variant = VARIANTS.best(isa);
         let packed = Packed::new("gemv_i8", panels * words * line, |packed| {
             let out = packed.typed_mut::<i8>();
             for (column, row) in poll::each(weights.chunks_exact(depth).enumerate(), depth) {
-                let panel = column / COLUMNS * words * line + column % COLUMNS * DEPTH;
+                let panel = column / COLUMNS;
+                let group = panel / variant.run.side * variant.run.side;
+                let together = variant.run.side.min(panels - group);
+                let first = group * words * line + (panel - group) * line;
+                let first = first + column % COLUMNS * DEPTH;
                 for (k, &weight) in row.iter().enumerate() {
-                    out[panel + k / DEPTH * line + k % DEPTH] = weight;
+                    out[first + k / DEPTH * together * line + k % DEPTH] = weight;
                 }
             }
         })?;
-        let variant = VARIANTS.best(isa);
         let shift = i32::from(variant.run.shift());
         let mut start = vec![0i32; panels * COLUMNS];
         for ((start, row), bias) in start.iter_mut().zip(weights.chunks_exact(depth)).zip(bias) {
@@ -152,20 +156,22 @@ impl GemvBytes {
             unsafe { (self.variant.run.run)(&panels) };
             return Ok(());
         }
-        // One by one: rows are then summed with each panel as they are with all.
-        let (row_words, row_sums) = (self.words(), self.sums());
-        for (row, panel) in (0..rows).flat_map(|row| (0..panels.panels).map(move |at| (row, at))) {
-            poll::work(panel_ns)?;
+        // Some by some: rows are then summed with each panel as they are with all.
+        let (row_words, row_sums, side) = (self.words(), self.sums(), self.variant.run.side);
+        let groups = (0..panels.panels).step_by(side);
+        for (row, first) in (0..rows).flat_map(|row| groups.clone().map(move |at| (row, at))) {
+            let count = side.min(panels.panels - first);
+            poll::work(panel_ns * count)?;
             let part = Panels {
-                weights: panels.weights.wrapping_add(panel * row_words * COLUMNS * DEPTH),
+                weights: panels.weights.wrapping_add(first * row_words * COLUMNS * DEPTH),
                 row: panels.row.wrapping_add(row * row_words),
                 rows: 1,
-                start: panels.start.wrapping_add(panel * COLUMNS),
-                sums: panels.sums.wrapping_add(row * row_sums + panel * COLUMNS),
-                panels: 1,
+                start: panels.start.wrapping_add(first * COLUMNS),
+                sums: panels.sums.wrapping_add(row * row_sums + first * COLUMNS),
+                panels: count,
                 ..panels
             };
-            // SAFETY: as above, for a row and a panel.
+            // SAFETY: as above, for a row and some panels.
             unsafe { (self.variant.run.run)(&part) };
         }
         Ok(())

@@ -9,12 +9,15 @@ use super::kernel::{GemvKernel, Panels};
 use super::panels::{PanelSums, panels};
 use crate::simd::Neon;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
+/// Panels that are summed side by side.
+const SIDE: usize = 1;
+
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true, side: SIDE };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, 1, 2>(Neon::new_unchecked(), all) };
+    unsafe { panels::<Pairs, SIDE, 2>(Neon::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of two columns in each vector.

@@ -4,10 +4,13 @@ use super::kernel::{GemvKernel, Panels};
 use super::panels::{DotSums, panels};
 use crate::simd::NeonDot;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true };
+/// Panels that are summed side by side.
+const SIDE: usize = 2;
+
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true, side: SIDE };
 
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<DotSums<NeonDot, 2>, 2, 2>(NeonDot::new_unchecked(), all) };
+    unsafe { panels::<DotSums<NeonDot, 2>, SIDE, 2>(NeonDot::new_unchecked(), all) };
 }

@@ -138,7 +138,7 @@ unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
             for (row, sums) in sums.iter_mut().enumerate() {
                 let x = S::word(isa, rows.add(row * words + word));
                 for (at, sums) in sums.iter_mut().enumerate() {
-                    *sums = sums.with_products(isa, x, weights.add((at * words + word) * line));
+                    *sums = sums.with_products(isa, x, weights.add((word * COUNT + at) * line));
                 }
             }
         }

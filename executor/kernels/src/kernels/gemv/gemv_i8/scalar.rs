@@ -2,7 +2,7 @@
 
 use super::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run: panels, signed: false };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run: panels, signed: false, side: 1 };
 
 unsafe fn panels(panels: &Panels) {
     let columns = panels.panels * COLUMNS;
