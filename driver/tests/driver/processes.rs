@@ -42,6 +42,9 @@ fn child_main() {
             std::thread::sleep(HUNG * 10);
         }
         Ok("hijacked driver") => crate::sandbox::be_a_hijacked_driver(Some(&Sandbox::new())),
+        Ok("hijacked driver without Landlock") => {
+            crate::sandbox::be_a_hijacked_driver(Some(&Sandbox::new().without_landlock()));
+        }
         Ok("hijacked driver without a sandbox") => crate::sandbox::be_a_hijacked_driver(None),
         Ok("client") => be_a_client(),
         Ok("target") => crate::attack::be_the_target(),
