@@ -489,7 +489,11 @@ pub(crate) fn greet(
     socket: &Socket,
     patience: Duration,
 ) -> Result<(u32, wire::Verdict), SocketError> {
-    socket.send_greeting(&wire::greeting(wire::Verdict::Welcome))?;
+    match socket.send_greeting(&wire::greeting(wire::Verdict::Welcome)) {
+        // A service that has no room refuses before it reads: its verdict is there all the same.
+        Ok(()) | Err(SocketError::HungUp) => {}
+        Err(error) => return Err(error),
+    }
     Ok(wire::parse_greeting(&socket.receive_greeting_within(patience)?)?)
 }
 

@@ -1,5 +1,6 @@
 //! A driver in another process, as a `Device`.
 
+use std::io::ErrorKind;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,7 +133,13 @@ impl RemoteDevice {
     /// # Errors
     /// As for [`RemoteDevice::connect`].
     pub fn connect_path(path: &Path) -> std::result::Result<Self, ConnectError> {
-        let link = reach(path)?;
+        let link = reach(path).map_err(|error| match error {
+            // Where directories are missing, the socket tells more than the first of them.
+            ConnectError::NotServed { source, .. } if source.kind() == ErrorKind::NotFound => {
+                ConnectError::NotServed { path: path.to_owned(), source }
+            }
+            other => other,
+        })?;
         Self::new(link, Some(path.to_owned()))
     }
 

@@ -40,12 +40,13 @@ impl Greeters {
         Greeter { all: Arc::clone(self), user, id }
     }
 
-    /// Disconnects the one of a user that has been waiting for the longest, and gives its place
-    /// back; false if there is none.
-    pub(super) fn disconnect_oldest(&self, user: u32) -> bool {
+    /// Disconnects the one of a user that has been waiting for the longest, once `refuse` has told
+    /// it why, and gives its place back; false if there is none.
+    pub(super) fn disconnect_oldest(&self, user: u32, refuse: impl FnOnce(&OwnedFd)) -> bool {
         let oldest = self.lock().waiting.get_mut(&user).and_then(VecDeque::pop_front);
         let Some(Waiting { socket, .. }) = oldest else { return false };
         if let Some(socket) = socket.upgrade() {
+            refuse(&socket);
             // Its thread waits in a read, which ends. The only error is that the peer was faster.
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }
@@ -93,6 +94,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
+    use nix::unistd::write;
     use nnburst_hal::Budget;
 
     use super::*;
@@ -110,10 +112,12 @@ mod tests {
         };
         let is_open = |mut stream: &UnixStream| stream.read(&mut [0]).is_err();
         let (first, second, other) = (arrive(1), arrive(1), arrive(2));
-        assert!(greeters.disconnect_oldest(1));
+        let refuse = |socket: &OwnedFd| assert_eq!(write(socket, b"!"), Ok(1));
+        assert!(greeters.disconnect_oldest(1, refuse));
+        assert_eq!((&first.2).read(&mut [0; 2]).unwrap(), 1, "the reason");
         assert!(!is_open(&first.2) && is_open(&second.2) && is_open(&other.2));
         assert!(first.0.greeted().is_none() && second.0.greeted().is_some());
-        assert!(!greeters.disconnect_oldest(1));
+        assert!(!greeters.disconnect_oldest(1, refuse));
         drop(other);
         assert!(greeters.lock().waiting.is_empty());
     }

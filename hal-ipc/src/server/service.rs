@@ -171,7 +171,7 @@ impl Service {
         let place = loop {
             match Self::place(&peer) {
                 Ok(place) => break place,
-                Err(_) if self.0.greeters.disconnect_oldest(peer.uid) => {}
+                Err(_) if self.0.greeters.disconnect_oldest(peer.uid, refuse) => {}
                 Err(error) => {
                     tracing::debug!(%error, "a client was refused");
                     return refuse(&socket);
