@@ -17,7 +17,8 @@ use crate::lower::{Import, lower_all};
 use crate::model::{ImportOptions, Imported};
 use crate::packed_files;
 use crate::registry::CustomOperators;
-use crate::schema::{Builtin, File, Graph, Tensor};
+use crate::reshape::{open_graphs, reshape};
+use crate::schema::{File, Graph};
 
 /// A .tflite file in memory.
 ///
@@ -188,6 +189,7 @@ impl ModelFile {
             first_graph(&file)?;
             reshape(&mut file, &self.resized, false);
         }
+        open_graphs(&mut file, &budget)?;
         let graph = first_graph(&file)?;
         let places: Vec<usize> = (0..graph.operators.len()).collect();
         let mut import = Import::new(&file, graph);
@@ -218,6 +220,7 @@ impl ModelFile {
         // Graphs that operators refer to keep their numbers.
         file.graphs.insert(0, select(graph, &file, request)?);
         reshape(&mut file, request.shapes, request.infer_shapes);
+        open_graphs(&mut file, &budget)?;
         let mut import = Import::new(&file, first_graph(&file)?);
         import.options = options;
         import.customs = Some(&self.customs);
@@ -363,58 +366,6 @@ fn select<'a>(
     graph.outputs = request.outputs.to_vec();
     graph.operators = chosen;
     Ok(graph)
-}
-
-/// Gives tensors of the first graph other shapes. Where that changes any, the file's shapes of what
-/// operators compute hold no more, except for shapes themselves, whose number of elements is a
-/// rank; nor do those of graphs that operators refer to. With `infer` they hold no more in any
-/// case.
-fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)], infer: bool) {
-    let has_data = |file: &File<'_>, graph: &Graph<'_>| -> Vec<bool> {
-        graph.tensors.iter().map(|tensor| file.range(tensor).is_some()).collect()
-    };
-    let mut graphs = std::mem::take(&mut file.graphs);
-    let mut is_changed = infer;
-    for (number, graph) in graphs.iter_mut().enumerate() {
-        let mut of_shapes = has_data(file, graph);
-        if number > 0 {
-            let inputs: Vec<usize> = graph.inputs.clone();
-            inputs.into_iter().for_each(|input| forget(&mut graph.tensors[input]));
-        } else {
-            for (tensor, shape) in shapes {
-                let tensor = &mut graph.tensors[*tensor];
-                is_changed |= tensor.shape != *shape;
-                tensor.give_shape(shape);
-            }
-        }
-        if !is_changed {
-            break;
-        }
-        for operator in &graph.operators {
-            let builtin = file.codes[operator.code].builtin;
-            let mut inputs = operator.inputs.iter().copied().flatten();
-            let is_shape = match builtin {
-                Builtin::Shape | Builtin::Rank => true,
-                Builtin::Range | Builtin::Where | Builtin::Unique => false,
-                _ => inputs.all(|input| of_shapes[input]),
-            };
-            for &output in &operator.outputs {
-                of_shapes[output] = is_shape;
-                if !is_shape {
-                    forget(&mut graph.tensors[output]);
-                }
-            }
-        }
-    }
-    file.graphs = graphs;
-}
-
-/// Forgets the file's shape of a tensor; scalars stay scalars, and shapes that were given hold.
-fn forget(tensor: &mut Tensor) {
-    let is_scalar = tensor.shape.is_empty() && tensor.has_rank;
-    if !is_scalar && !tensor.is_shape_given {
-        tensor.forget_shape();
-    }
 }
 
 /// A shared memory with these bytes.

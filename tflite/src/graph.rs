@@ -135,6 +135,14 @@ impl Builder {
         &self.operand(index).dimensions
     }
 
+    /// Gives an operand that stands for one condition its shape where that is not known.
+    pub(crate) fn close(&mut self, index: u32) {
+        let operand = self.operand_mut(index);
+        if !operand.is_constant() && is_open(&operand.dimensions) {
+            operand.dimensions = vec![1];
+        }
+    }
+
     /// A temporary of the type and quantisation of another, with extents of its own.
     pub(crate) fn like(&mut self, model: u32, dims: Vec<u32>) -> u32 {
         let model = self.operand(model);
@@ -259,6 +267,11 @@ impl Builder {
             }
         }
     }
+}
+
+/// Returns whether a tensor of these extents has a rank or an extent that is not known.
+pub(crate) fn is_open(dims: &[u32]) -> bool {
+    dims.is_empty() || dims.contains(&0)
 }
 
 /// Scales per channel, as an operand has them.

@@ -33,6 +33,7 @@ mod model;
 mod operand;
 mod packed_files;
 mod registry;
+mod reshape;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

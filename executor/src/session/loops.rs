@@ -106,7 +106,7 @@ impl Loop {
                 .map_err(|error| CompileError::Model(error.to_string()))?;
             // Buffers grow and never shrink; the value may be shorter by now.
             let whole = if has_run { self.current[index].view() } else { initial[index] };
-            let len = self.result_bytes(index, &shape, whole.len(), initial, &tail.inputs[index].1);
+            let len = result_bytes(context, tail, index, &shape).min(whole.len());
             let mut bytes = AlignedBytes::charged(len, context.budget.as_ref())?;
             poll::copy(whole, bytes.view_mut());
             poll::halted()?;
@@ -114,18 +114,12 @@ impl Loop {
         };
         (0..tail.outputs.len()).map(result).collect()
     }
+}
 
-    /// Bytes of a result: its element size is that of the initial value.
-    fn result_bytes(
-        &self,
-        index: usize,
-        shape: &Shape,
-        most: usize,
-        initial: &[View<'_>],
-        initial_dimensions: &[u32],
-    ) -> usize {
-        let elements: usize = initial_dimensions.iter().map(|&extent| extent as usize).product();
-        let element = initial[index].len().checked_div(elements).unwrap_or(0);
-        (shape.elements() * element).min(most)
-    }
+/// Bytes of a result, by the type that the body gives it.
+fn result_bytes(context: &Context, tail: &LoopTail, index: usize, shape: &Shape) -> usize {
+    let body = &context.graphs[tail.body];
+    let kind = body.operands[body.outputs[index]].kind;
+    let element = context.types.element_bytes(kind).unwrap_or(0);
+    shape.elements().saturating_mul(element)
 }

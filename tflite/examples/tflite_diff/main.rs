@@ -22,9 +22,12 @@ use nnburst_executor::{
     CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
 };
 use nnburst_hal::{View, ViewMut, tflite_extension};
-use nnburst_tflite::{ImportOptions, Imported, Route};
+use nnburst_tflite::{ImportOptions, Imported, Route, TensorInfo};
 use recipes::{RECIPES, Recipe};
 use serde_json::{Value, json};
+
+/// Room for an output whose size is known when it has run.
+const OPEN_BYTES: usize = 1 << 16;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -75,20 +78,26 @@ fn run(file: &[u8], inputs: &[Vec<u8>]) -> Result<(&'static str, Vec<Vec<u8>>), 
     extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
     let options = CompileOptions { extensions, ..CompileOptions::default() };
     let plan = Plan::compile(&imported.model, &options).map_err(|error| error.to_string())?;
-    let sizes = imported.outputs.iter().map(|info| info.byte_len());
-    let sizes: Option<Vec<usize>> = sizes.collect();
-    let sizes = sizes.ok_or("an output's size is open")?;
+    let sizes = imported.outputs.iter().map(|info| info.byte_len().unwrap_or(OPEN_BYTES));
     // States are as the interpreter's are at first, and what becomes of them is not looked at.
     let states = imported.states.iter().map(|state| &state.initial);
-    let sizes = sizes.into_iter().chain(states.clone().map(Vec::len));
+    let sizes = sizes.chain(states.clone().map(Vec::len));
     let mut outputs: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
     let views: Vec<_> =
         inputs.iter().chain(states).map(|bytes| Input::new(View::of(bytes))).collect();
     let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
-    let ran = plan.session().run(&views, &results, &Control::default());
+    let mut session = plan.session();
+    let ran = session.run(&views, &results, &Control::default());
     ran.map_err(|error| error.to_string())?;
     drop(results);
     outputs.truncate(imported.outputs.len());
+    for ((output, info), shape) in
+        outputs.iter_mut().zip(&imported.outputs).zip(session.output_shapes())
+    {
+        let elements: usize = shape.dimensions.iter().map(|&extent| extent as usize).product();
+        let known = TensorInfo { dims: vec![1], ..info.clone() };
+        output.truncate(elements * known.byte_len().unwrap_or(0));
+    }
     let extends = imported.routes.iter().any(|route| matches!(route, Route::Extension(_)));
     Ok((if extends { "extension" } else { "NNAPI" }, outputs))
 }

@@ -1,21 +1,21 @@
-//! IF and WHILE, whose graphs become graphs of the model; CALL_ONCE and variables with a name,
-//! which become states.
+//! Graphs of the file that operators refer to, which become graphs of the model; CALL_ONCE and
+//! variables with a name, which become states.
 //!
 //! ```text
-//!   WHILE ── graphs of the file ──► Import of each, with a graph of its own ──► Model::referenced
+//!   IF, WHILE ── graphs of the file ──► Import of each, with a graph of its own ──► Model::referenced
 //!   VAR_HANDLE name, CALL_ONCE ASSIGN ──► initial;  READ ◄── state ◄── ASSIGN
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
 
-use nnburst_hal::{DataLocation, Operand, OperandLifeTime, OperandType, OperationType};
+use nnburst_hal::{DataLocation, Operand, OperandLifeTime, OperandType};
 
 use super::import::{Initial, State};
 use super::variables::{VariableSearch, variable_name};
-use super::{Import, Lower, Lowered};
+use super::{Import, Lower, Lowered, Refusal};
 use crate::flatbuffer::Field;
 use crate::schema::options::OptionsKind;
-use crate::schema::{Builtin, Operator};
+use crate::schema::{Builtin, Operator, Tensor};
 
 /// Small files can ask for large first values; this is where it ends.
 const MAX_FIRST_BYTES: usize = 1 << 24;
@@ -191,151 +191,26 @@ impl Lower<'_, '_> {
         Ok(input)
     }
 
-    /// IF: the condition, both graphs, and what they take.
-    pub(super) fn conditional(&mut self) -> Lowered {
-        const KIND: OptionsKind = OptionsKind::new(92, "IfOptions");
-        const THEN: Field = Field::new(0, "IfOptions.then_subgraph_index");
-        const ELSE: Field = Field::new(1, "IfOptions.else_subgraph_index");
-        let options = self.options(KIND)?;
-        let condition = self.input(0)?;
-        let graphs = [options.int(THEN, 0)?, options.int(ELSE, 0)?];
-        self.call_graphs(OperationType::If, Some(condition), graphs)
-    }
-
-    /// STABLEHLO_CASE: the graph whose number the index is; the last for what is no graph's number.
-    ///
-    /// ```text
-    ///   IF index == 0 THEN graph 0 ELSE { IF index == 1 THEN graph 1 ELSE { .. graph n } }
-    /// ```
-    pub(super) fn case(&mut self) -> Lowered {
-        const KIND: OptionsKind = OptionsKind::new(23, "StablehloCaseOptions");
-        const GRAPHS: Field = Field::new(0, "StablehloCaseOptions.branch_subgraph_indices");
-        let graphs = self.op.options_2.of(KIND)?.ints(GRAPHS)?;
-        let (&last, first) = graphs.split_last().ok_or("a case without graphs")?;
-        // Of one graph alone, whatever the index.
-        let first = if first.is_empty() { &graphs[..] } else { first };
-        let index = self.input(0)?;
-        self.choose(index, first, last)
-    }
-
-    /// Adds an IF, and within its second graph one for each further of `first`.
-    fn choose(&mut self, index: u32, first: &[i32], last: i32) -> Lowered {
-        let graphs: Vec<i32> = first.iter().copied().chain([last]).collect();
-        let (mut call, values) = self.graph_call(1, &graphs)?;
-        let types = |import: &Import<'_>, operands: &[u32]| -> Vec<Operand> {
-            operands.iter().map(|&operand| import.builder.operand(operand).clone()).collect()
-        };
-        // Graphs beside one that goes on choosing take the index, too.
-        let chosen = self.import.builder.operand(index).clone();
-        let given = types(self.import, &values);
-        let mut branches = Vec::new();
-        for (at, &graph) in graphs.iter().enumerate() {
-            call.unused = (at + 2 < graphs.len()).then(|| chosen.clone());
-            branches.push(self.referenced(graph, &call, false)?);
-        }
-        let mut outputs = Vec::new();
-        for result in 0..self.op.outputs.len() {
-            outputs.push(self.own_output(result, false)?);
-        }
-        self.open_where_branches_differ(&branches, &outputs);
-        outputs.extend(self.next_variables(&call));
-        let results = types(self.import, &outputs);
-        let mut rest = branches.pop().ok_or("a case without graphs")?;
-        for (at, branch) in branches.into_iter().enumerate().rev() {
-            let inner = at > 0;
-            let takes_index = at + 2 < graphs.len();
-            let (index, values, outputs) = if inner {
-                self.builder().enter();
-                let builder = self.builder();
-                let mut input = |operand: &Operand| {
-                    builder.add(operand.clone().with_lifetime(OperandLifeTime::SubgraphInput))
-                };
-                let index = input(&chosen);
-                let values: Vec<u32> = given.iter().map(&mut input).collect();
-                let output = |operand: &Operand| {
-                    operand.clone().with_lifetime(OperandLifeTime::SubgraphOutput)
-                };
-                let outputs = results.iter().map(|operand| builder.add(output(operand)));
-                (index, values, outputs.collect::<Vec<_>>())
-            } else {
-                (index, values.clone(), outputs.clone())
-            };
-            let number = i32::try_from(at).unwrap_or(i32::MAX);
-            let number = self.builder().ints(&[number]);
-            let condition = self.builder().temporary(OperandType::TensorBool8, vec![1]);
-            self.emit(OperationType::Equal, &[index, number], &[condition]);
-            let mut inputs = vec![condition, self.refer_to(branch), self.refer_to(rest)];
-            inputs.extend(takes_index.then_some(index));
-            inputs.extend(&values);
-            self.emit(OperationType::If, &inputs, &outputs);
-            if inner {
-                let builder = self.builder();
-                builder.graph.input_indexes = std::iter::once(index).chain(values).collect();
-                builder.graph.output_indexes = outputs;
-                rest = builder.leave(true);
-            }
-        }
-        Ok(())
-    }
-
-    /// WHILE: both graphs and the loop's variables.
-    pub(super) fn repeated(&mut self) -> Lowered {
-        const KIND: OptionsKind = OptionsKind::new(93, "WhileOptions");
-        const CONDITION: Field = Field::new(0, "WhileOptions.cond_subgraph_index");
-        const BODY: Field = Field::new(1, "WhileOptions.body_subgraph_index");
-        let options = self.options(KIND)?;
-        let graphs = [options.int(CONDITION, 0)?, options.int(BODY, 0)?];
-        self.call_graphs(OperationType::While, None, graphs)
-    }
-
-    /// Adds the operation: the condition, if there is one, the graphs, the operator's other inputs,
-    /// and last the variables with a name that the graphs use, which come back behind the results.
-    fn call_graphs(
-        &mut self,
-        kind: OperationType,
-        condition: Option<u32>,
-        graphs: [i32; 2],
-    ) -> Lowered {
-        let (call, values) = self.graph_call(usize::from(condition.is_some()), &graphs)?;
-        let mut inputs: Vec<u32> = condition.into_iter().collect();
-        let mut given = Vec::new();
-        for (at, graph) in graphs.into_iter().enumerate() {
-            let is_test = kind == OperationType::While && at == 0;
-            let number = self.referenced(graph, &call, is_test)?;
-            inputs.push(self.refer_to(number));
-            given.push(number);
-        }
-        inputs.extend(values);
-        let mut outputs = Vec::new();
-        for result in 0..self.op.outputs.len() {
-            // A loop gives the handles back that it takes.
-            let handle = call.handles.get(result).cloned().flatten();
-            match handle.filter(|_| kind == OperationType::While) {
-                Some(name) => {
-                    self.import.handles.insert(self.op.outputs[result], name);
-                }
-                None => outputs.push(self.own_output(result, false)?),
-            }
-        }
-        if kind == OperationType::If {
-            self.open_where_branches_differ(&given, &outputs);
-        }
-        outputs.extend(self.next_variables(&call));
-        self.emit(kind, &inputs, &outputs);
-        Ok(())
-    }
-
     /// What graphs are given: the operator's inputs from the `first` on, and the variables with a
     /// name that they use; with the operands of both.
-    fn graph_call(&mut self, first: usize, graphs: &[i32]) -> Lowered<(GraphCall, Vec<u32>)> {
-        let (mut call, mut values) = (GraphCall::default(), Vec::new());
+    pub(super) fn graph_call(
+        &mut self,
+        first: usize,
+        graphs: &[i32],
+    ) -> Lowered<(GraphCall, Vec<u32>)> {
+        let opens = self.import.opens;
+        let (mut call, mut values) = (GraphCall { opens, ..GraphCall::default() }, Vec::new());
         for argument in first..self.op.inputs.len() {
             let index = self.tensor_index(argument)?;
             let handle = self.import.handles.get(&index).cloned();
+            let mut shape = Vec::new();
             if handle.is_none() {
-                values.push(self.import.own_value(index)?);
+                let value = self.import.own_value(index)?;
+                self.import.builder.dims(value).clone_into(&mut shape);
+                values.push(value);
             }
             call.handles.push(handle);
+            call.shapes.push(shape);
         }
         for &graph in graphs {
             let mut search = VariableSearch::new(self.import.file, &mut call.names);
@@ -355,7 +230,7 @@ impl Lower<'_, '_> {
     }
 
     /// The operands that the variables of a call have afterwards.
-    fn next_variables(&mut self, call: &GraphCall) -> Vec<u32> {
+    pub(super) fn next_variables(&mut self, call: &GraphCall) -> Vec<u32> {
         let mut next = Vec::new();
         for (name, operand) in call.names.iter().zip(&call.operands) {
             let operand = operand.clone().with_lifetime(OperandLifeTime::TemporaryVariable);
@@ -366,26 +241,8 @@ impl Lower<'_, '_> {
         next
     }
 
-    /// Results have the shape of whichever branch is taken: what differs between them is open.
-    fn open_where_branches_differ(&mut self, graphs: &[u32], outputs: &[u32]) {
-        for (at, &output) in outputs.iter().enumerate() {
-            let builder = &mut self.import.builder;
-            let shapes = graphs.iter().filter_map(|&graph| {
-                let graph = builder.referenced.get(graph as usize)?;
-                let operand = *graph.output_indexes.get(at)? as usize;
-                Some(graph.operands.get(operand)?.dimensions.clone())
-            });
-            let merged = shapes.reduce(|a, b| match a.len() == b.len() {
-                true => a.iter().zip(&b).map(|(&a, &b)| if a == b { a } else { 0 }).collect(),
-                false => Vec::new(),
-            });
-            let Some(merged) = merged else { continue };
-            builder.operand_mut(output).dimensions = merged;
-        }
-    }
-
     /// An operand that refers to a graph of the model.
-    fn refer_to(&mut self, graph: u32) -> u32 {
+    pub(super) fn refer_to(&mut self, graph: u32) -> u32 {
         let location = DataLocation { pool_index: 0, offset: graph, length: 0 };
         let operand = Operand::scalar(OperandType::Subgraph);
         let operand = operand.with_lifetime(OperandLifeTime::Subgraph);
@@ -393,9 +250,14 @@ impl Lower<'_, '_> {
     }
 
     /// The number in the model of what becomes of a graph of the file.
-    fn referenced(&mut self, index: i32, call: &GraphCall, is_test: bool) -> Lowered<u32> {
+    pub(super) fn referenced(
+        &mut self,
+        index: i32,
+        call: &GraphCall,
+        is_test: bool,
+    ) -> Lowered<u32> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let mut inner = self.import.nested(index)?;
+        let mut inner = self.import.nested(index, call.opens)?;
         inner.shares_variables = true;
         inner.builder.enter();
         let lowered = inner.lower_as_graph(call, is_test);
@@ -404,18 +266,87 @@ impl Lower<'_, '_> {
         lowered?;
         Ok(graph)
     }
+
+    /// The graphs of a call, lowered with the shapes that follow from its arguments, whatever the
+    /// file says; as the file has them where that is refused or leaves more open, which `open` says
+    /// by false.
+    pub(super) fn open_first<T>(
+        &mut self,
+        call: &mut GraphCall,
+        open: impl Fn(&mut Self, &mut GraphCall) -> Lowered<(T, bool)>,
+        as_is: impl Fn(&mut Self, &mut GraphCall) -> Lowered<T>,
+    ) -> Lowered<T> {
+        let (mark, shapes) = (self.import.mark(), call.shapes.clone());
+        call.opens = true;
+        let opened = open(self, call);
+        match opened {
+            Ok((graphs, true)) => return Ok(graphs),
+            Ok((graphs, false)) if self.import.opens => return Ok(graphs),
+            Err(Refusal::Format(error)) => return Err(error.into()),
+            _ => {}
+        }
+        self.import.rewind(&mark);
+        (call.opens, call.shapes) = (self.import.opens, shapes.clone());
+        match (as_is(self, call), opened) {
+            (Err(Refusal::Unsupported(_)), Ok(_)) => {
+                self.import.rewind(&mark);
+                (call.opens, call.shapes) = (true, shapes);
+                open(self, call).map(|(graphs, _)| graphs)
+            }
+            (Err(Refusal::Unsupported(_)), Err(refusal)) => Err(refusal),
+            (lowered, _) => lowered,
+        }
+    }
+
+    /// Returns whether the file says that a graph takes the shapes of a call, and what it gives:
+    /// with `is_loop` the same shapes.
+    pub(super) fn keeps_shapes(&self, graph: i32, call: &GraphCall, is_loop: bool) -> bool {
+        let index = usize::try_from(graph).unwrap_or(usize::MAX);
+        let Some(graph) = self.import.file.graphs.get(index) else { return true };
+        let is_fixed = |tensor: &Tensor| {
+            !tensor.is_shape_open
+                && ![&tensor.signature, &tensor.shape].iter().any(|it| it.contains(&0))
+        };
+        let keeps = |tensor: &Tensor, shape: &[u32]| {
+            let is_scalar = tensor.is_scalar() && shape == [1];
+            is_fixed(tensor) && (is_scalar || tensor.shape == shape)
+        };
+        let arguments = call.handles.iter().zip(&call.shapes).enumerate();
+        let mut arguments = arguments.filter(|(_, (handle, _))| handle.is_none());
+        let tensor = |indexes: &[usize], at: usize| Some(&graph.tensors[*indexes.get(at)?]);
+        let takes = arguments.all(|(at, (_, shape))| {
+            let given = is_loop.then(|| tensor(&graph.outputs, at)).flatten();
+            let mut both = tensor(&graph.inputs, at).into_iter().chain(given);
+            both.all(|tensor| keeps(tensor, shape))
+        });
+        takes && graph.outputs.iter().all(|&output| is_fixed(&graph.tensors[output]))
+    }
+
+    /// The shapes of what a graph of the model gives.
+    pub(super) fn results_of(&self, graph: u32) -> impl Iterator<Item = &[u32]> {
+        let graph = self.import.builder.referenced.get(graph as usize);
+        graph.into_iter().flat_map(|graph| {
+            let operands =
+                graph.output_indexes.iter().filter_map(|&at| graph.operands.get(at as usize));
+            operands.map(|operand| operand.dimensions.as_slice())
+        })
+    }
 }
 
 /// What graphs are given that an operator refers to.
 #[derive(Debug, Default)]
-struct GraphCall {
+pub(super) struct GraphCall {
     /// For each argument the variable that it is the handle of.
-    handles: Vec<Option<String>>,
+    pub(super) handles: Vec<Option<String>>,
+    /// For each argument its extents, which inputs have that the file leaves open.
+    pub(super) shapes: Vec<Vec<u32>>,
+    /// True of graphs whose shapes in the file do not hold.
+    pub(super) opens: bool,
     /// The variables that the graphs use, and the type of each.
     names: BTreeSet<String>,
     operands: Vec<Operand>,
     /// An input before the others that the graph has no use for.
-    unused: Option<Operand>,
+    pub(super) unused: Option<Operand>,
 }
 
 impl Import<'_> {
@@ -433,7 +364,9 @@ impl Import<'_> {
             }
             let tensor = &graph.tensors[index];
             let mut operand = self.own_operand(tensor)?;
-            if tensor.is_scalar() {
+            if tensor.is_shape_open {
+                operand.dimensions = call.shapes.get(at).cloned().unwrap_or_default();
+            } else if tensor.is_scalar() {
                 operand.dimensions.push(1);
             }
             let input = self.builder.add(operand.with_lifetime(OperandLifeTime::SubgraphInput));
@@ -462,7 +395,11 @@ impl Import<'_> {
                 continue;
             }
             let value = self.own_value(index)?;
-            outputs.push(self.as_output(value)?);
+            let output = self.as_output(value)?;
+            if is_test {
+                self.builder.close(output);
+            }
+            outputs.push(output);
         }
         for (name, before) in call.names.iter().zip(before) {
             let value = self.variables.get(name).and_then(|variable| variable.value);

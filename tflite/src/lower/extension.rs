@@ -11,6 +11,7 @@ use super::import::shape_of_constant;
 use super::recurrent::lstm;
 use super::{Import, Lower, Lowered, custom, stablehlo};
 use crate::flatbuffer::Field;
+use crate::graph::is_open;
 use crate::operand::operand_of;
 use crate::schema::options::{self, OptionsKind};
 use crate::schema::{Builtin, Tensor, TensorKind};
@@ -133,9 +134,8 @@ impl Import<'_> {
             self.builder.made_constant(operand, &bytes)
         } else {
             let bytes = self.file.data(tensor).unwrap_or_default();
-            let elements = operand.element_count();
-            let wanted = elements.and_then(|it| it.checked_mul(kind.element_bytes() as usize));
-            if wanted != Some(bytes.len()) {
+            let elements = operand.element_count().unwrap_or(0);
+            if elements.checked_mul(kind.element_bytes() as usize) != Some(bytes.len()) {
                 return Err(format!("tensor {:?} has {} bytes", tensor.name, bytes.len()).into());
             }
             self.builder.made_constant(operand, bytes)
@@ -228,7 +228,7 @@ impl Lower<'_, '_> {
         let is_open = inputs.iter().any(|&input| {
             let operand = self.import.builder.operand(input);
             let is_there = operand.lifetime != OperandLifeTime::NoValue;
-            is_there && !operand.is_constant() && operand.dimensions.contains(&0)
+            is_there && !operand.is_constant() && is_open(&operand.dimensions)
         }) || self.has_open_shape(builtin);
         let mut outputs = (0..self.op.outputs.len())
             .map(|result| self.own_output(result, is_open))
@@ -404,21 +404,28 @@ impl Lower<'_, '_> {
         let is_open = inputs.filter_map(|index| self.import.values[index]).any(|value| {
             let operand = self.import.builder.operand(value);
             let is_there = operand.lifetime == OperandLifeTime::TemporaryVariable;
-            is_there && operand.dimensions.contains(&0)
+            is_there && is_open(&operand.dimensions)
         });
         let builtin = self.import.file.codes[self.op.code].builtin;
         if !is_open && !self.has_open_shape(builtin) {
             return;
         }
         for result in 0..self.op.outputs.len() {
-            let tensor = self.op.outputs[result];
-            let is_kept =
-                self.is_result(result) || self.import.graph.tensors[tensor].is_shape_given;
-            if let (Some(value), false) = (self.import.values[tensor], is_kept) {
-                let operand = self.builder().operand_mut(value);
-                if operand.lifetime == OperandLifeTime::TemporaryVariable {
-                    operand.dimensions.iter_mut().for_each(|extent| *extent = 0);
-                }
+            let index = self.op.outputs[result];
+            let tensor = &self.import.graph.tensors[index];
+            if tensor.is_shape_given || tensor.is_shape_open {
+                continue;
+            }
+            let (signature, is_result) = (tensor.signature.clone(), self.is_result(result));
+            let Some(value) = self.import.values[index] else { continue };
+            let operand = self.builder().operand_mut(value);
+            if operand.lifetime != OperandLifeTime::TemporaryVariable {
+                continue;
+            }
+            match signature.len() == operand.dimensions.len() && !signature.is_empty() {
+                true => operand.dimensions = signature,
+                false if is_result => {}
+                false => operand.dimensions.iter_mut().for_each(|extent| *extent = 0),
             }
         }
     }

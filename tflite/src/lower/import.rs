@@ -1,6 +1,6 @@
 //! A graph on its way from the file to the HAL: its values, states and variables.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 
 use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType};
@@ -68,6 +68,10 @@ pub(crate) struct Import<'a> {
     pub(crate) shares_variables: bool,
     /// Whether any layer has floats and compressed weights, once somebody asked.
     pub(super) has_hybrid: OnceCell<bool>,
+    /// True if shapes follow from what the graph is given, whatever the file says.
+    pub(crate) opens: bool,
+    /// The number that stands for extents which are not known, while shapes are inferred; else 0.
+    pub(super) probe: Cell<u32>,
     /// True if other operators of the file, which are not imported, may change variables, too.
     pub(crate) is_part: bool,
 }
@@ -78,6 +82,9 @@ pub(crate) struct ImportMark {
     pub(super) builder: Mark,
     pub(super) values: Vec<Option<u32>>,
     pub(super) states: usize,
+    handles: HashMap<usize, String>,
+    /// The values of variables with a name.
+    variables: Vec<(String, Option<u32>)>,
 }
 
 impl<'a> Import<'a> {
@@ -98,6 +105,8 @@ impl<'a> Import<'a> {
             depth: 0,
             shares_variables: false,
             has_hybrid: OnceCell::new(),
+            opens: false,
+            probe: Cell::new(0),
             is_part: false,
         }
     }
@@ -108,6 +117,8 @@ impl<'a> Import<'a> {
             builder: self.builder.mark(),
             values: self.values.clone(),
             states: self.states.len(),
+            handles: self.handles.clone(),
+            variables: self.variables.iter().map(|(name, it)| (name.clone(), it.value)).collect(),
         }
     }
 
@@ -116,6 +127,11 @@ impl<'a> Import<'a> {
         self.builder.rewind(mark.builder);
         self.values.clone_from(&mark.values);
         self.states.truncate(mark.states);
+        self.handles.clone_from(&mark.handles);
+        self.variables.values_mut().for_each(|variable| variable.value = None);
+        for (name, value) in &mark.variables {
+            self.variables.entry(name.clone()).or_default().value = *value;
+        }
         let operands = self.builder.graph.operands.len();
         let stays = |operand: u32| (operand as usize) < operands;
         self.widened.retain(|_, operand| stays(*operand));
@@ -154,7 +170,7 @@ impl<'a> Import<'a> {
         let value = if let Some(values) = self.folded.get(&index) {
             let values = narrow(tensor, values)?;
             self.builder.int_tensor(&values, shape_of_constant(tensor))
-        } else if self.file.range(tensor).is_some() {
+        } else if self.file.range(tensor).is_some() || self.is_empty(index) {
             self.constant(index)?
         } else if tensor.is_variable {
             return self.add_state(index, operand_of(tensor)?);
@@ -203,7 +219,8 @@ impl<'a> Import<'a> {
             return Ok(self.builder.made_constant(operand, &bytes));
         }
         let range = self.file.range(tensor).unwrap_or_default();
-        if operand.data_size() != Some(range.len()) {
+        // Extents of 0 are known here.
+        if operand.data_size().unwrap_or(0) != range.len() {
             return Err(format!(
                 "tensor {:?} is {}{:?} and has {} bytes",
                 tensor.name,
@@ -231,7 +248,8 @@ impl<'a> Import<'a> {
             return Ok(values.clone());
         }
         let tensor = &self.graph.tensors[index];
-        let data = self.file.data(tensor).filter(|_| self.is_constant(index));
+        let empty = self.is_empty(index).then_some(&[][..]);
+        let data = self.file.data(tensor).filter(|_| self.is_constant(index)).or(empty);
         let Some(data) = data else {
             return Err(format!("tensor {:?} is not a constant", tensor.name).into());
         };
@@ -267,6 +285,25 @@ impl<'a> Import<'a> {
         Ok(values)
     }
 
+    /// Returns whether a tensor has no elements, and hence a value though nothing gave it any yet.
+    pub(super) fn is_empty(&self, index: usize) -> bool {
+        let tensor = &self.graph.tensors[index];
+        let is_given = self.values[index].is_some() || self.folded.contains_key(&index);
+        tensor.shape.contains(&0)
+            && !tensor.is_variable
+            && !is_given
+            && self.file.range(tensor).is_none()
+    }
+
+    /// Returns whether a tensor is a constant without elements.
+    pub(super) fn has_no_elements(&self, index: usize) -> bool {
+        let is_empty = |value| {
+            let operand = self.builder.operand(value);
+            operand.is_constant() && operand.dimensions.contains(&0)
+        };
+        self.values[index].map_or_else(|| self.is_empty(index), is_empty)
+    }
+
     /// Returns whether a tensor's value is a constant, of the file or computed.
     pub(super) fn is_constant(&self, index: usize) -> bool {
         let constant = |value| self.builder.operand(value).is_constant();
@@ -275,6 +312,7 @@ impl<'a> Import<'a> {
             None => {
                 self.folded.contains_key(&index)
                     || self.file.range(&self.graph.tensors[index]).is_some()
+                    || self.is_empty(index)
             }
         }
     }

@@ -30,7 +30,7 @@ impl Lower<'_, '_> {
             return Err(format!("graph {index} has other inputs or outputs").into());
         }
         let inputs = (0..arguments).map(|at| self.input(at)).collect::<Lowered<Vec<u32>>>()?;
-        let mut inner = self.import.nested(index)?;
+        let mut inner = self.import.nested(index, self.import.opens)?;
         for (&tensor, &input) in graph.inputs.iter().zip(&inputs) {
             inner.values[tensor] = Some(input);
         }
@@ -51,10 +51,12 @@ impl Lower<'_, '_> {
 }
 
 impl<'a> Import<'a> {
-    /// The import of another graph of the file, which goes on with this one's builder.
-    pub(super) fn nested(&mut self, index: usize) -> Lowered<Self> {
+    /// The import of another graph of the file, which goes on with this one's builder; one that
+    /// `opens` has no shapes but those that follow from what it is given.
+    pub(super) fn nested(&mut self, index: usize, opens: bool) -> Lowered<Self> {
         let file = self.file;
-        let graph = file.graphs.get(index).ok_or_else(|| format!("there is no graph {index}"))?;
+        let graphs = if opens { &file.opened } else { &file.graphs };
+        let graph = graphs.get(index).ok_or_else(|| format!("there is no graph {index}"))?;
         if self.depth >= MAX_DEPTH {
             return Err("graphs within graphs lead too deep".into());
         }
@@ -65,6 +67,7 @@ impl<'a> Import<'a> {
         inner.options = self.options;
         inner.customs = self.customs;
         inner.depth = self.depth + 1;
+        inner.opens = opens;
         inner.builder = std::mem::take(&mut self.builder);
         Ok(inner)
     }

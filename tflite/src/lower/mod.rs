@@ -7,6 +7,7 @@ mod arithmetic;
 mod basic_lstm;
 mod bidirectional;
 mod blockwise;
+mod branches;
 mod control;
 mod convolution;
 mod custom;
@@ -17,6 +18,7 @@ mod import;
 mod infer;
 mod inline;
 mod integer_lstm;
+mod loops;
 mod normalization;
 mod packed;
 mod program;
@@ -118,11 +120,31 @@ impl<'a> Lower<'_, 'a> {
     /// The tensor of an argument, if it is there and more than an empty stand-in.
     fn optional_tensor(&self, argument: usize) -> Option<usize> {
         let index = self.op.inputs.get(argument).copied().flatten()?;
-        let tensor = &self.import.graph.tensors[index];
-        let empty = tensor.shape.contains(&0)
-            && self.import.values[index].is_none()
-            && self.import.file.range(tensor).is_none();
-        (!empty).then_some(index)
+        let is_left_out = self.import.is_empty(index) && self.may_lack(argument);
+        (!is_left_out).then_some(index)
+    }
+
+    /// Returns whether an argument without elements is one that is left out. Else it is a value.
+    fn may_lack(&self, argument: usize) -> bool {
+        match self.import.file.codes[self.op.code].builtin {
+            // What it holds is the shape of a scalar, unless the options have another.
+            Builtin::Reshape => argument == 1,
+            Builtin::Conv2d
+            | Builtin::DepthwiseConv2d
+            | Builtin::TransposeConv
+            | Builtin::Conv3d
+            | Builtin::Conv3dTranspose
+            | Builtin::FullyConnected
+            | Builtin::Svdf
+            | Builtin::Rnn
+            | Builtin::UnidirectionalSequenceRnn
+            | Builtin::BidirectionalSequenceRnn
+            | Builtin::Lstm
+            | Builtin::UnidirectionalSequenceLstm
+            | Builtin::BidirectionalSequenceLstm
+            | Builtin::Custom => true,
+            _ => false,
+        }
     }
 
     fn tensor_index(&self, argument: usize) -> Lowered<usize> {

@@ -84,9 +84,7 @@ impl<'a> Import<'a> {
     fn by_nnapi(&mut self, op: &'a Operator<'a>) -> Result<usize, Refusal> {
         let first = self.builder.graph.operations.len();
         (Lower { import: &mut *self, op }).run()?;
-        if self.options.extension {
-            (Lower { import: &mut *self, op }).open_results();
-        }
+        (Lower { import: &mut *self, op }).open_results();
         self.check_operations(first)?;
         Ok(first)
     }
@@ -161,6 +159,10 @@ impl Lower<'_, '_> {
         let is_packed = |kind| is_stored(kind) || kind == Some(TensorKind::Int4);
         let input = kind(0);
         let builtin = self.import.file.codes[self.op.code].builtin;
+        let mut arguments = (0..self.op.inputs.len()).filter_map(|at| self.optional_tensor(at));
+        if arguments.any(|index| self.import.has_no_elements(index)) {
+            return Some("NNAPI reduces nothing without elements");
+        }
         Some(match builtin {
             Builtin::Svdf if input == Some(TensorKind::Int8) => "NNAPI computes it in floats",
             Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn

@@ -33,6 +33,9 @@ pub(crate) struct File<'a> {
     pub(crate) codes: Vec<OperatorCode>,
     /// The first one is what is executed.
     pub(crate) graphs: Vec<Graph<'a>>,
+    /// The same without the shapes that follow from what graphs behind the first are given; empty
+    /// where there are none.
+    pub(crate) opened: Vec<Graph<'a>>,
     /// The place of each buffer's bytes in the file; empty where it has none.
     pub(crate) buffers: Vec<Range<usize>>,
 }
@@ -57,7 +60,7 @@ impl OperatorCode {
 }
 
 /// A graph of operators in execution order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Graph<'a> {
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) inputs: Vec<usize>,
@@ -66,7 +69,7 @@ pub(crate) struct Graph<'a> {
 }
 
 /// One operator of a graph. Its tensors exist.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Operator<'a> {
     /// An index into the file's codes, in range.
     pub(crate) code: usize,
@@ -108,7 +111,7 @@ impl<'a> File<'a> {
             return Err(SUBGRAPHS.fails(Problem::Missing));
         }
         let description = root.string(DESCRIPTION)?.unwrap_or_default();
-        Ok(Self { bytes, description, codes, graphs, buffers })
+        Ok(Self { bytes, description, codes, graphs, opened: Vec::new(), buffers })
     }
 
     /// The signatures and the metadata, which an import does without.

@@ -5,6 +5,7 @@ mod elementwise;
 mod gates;
 mod indices;
 mod layers;
+mod loops;
 mod moves;
 mod speech;
 mod stablehlo;
@@ -109,6 +110,9 @@ recipes! {
     stablehlo::sparse_lookup => ["EMBEDDING_LOOKUP_SPARSE"];
     speech::spectrogram => ["AudioSpectrogram"];
     speech::mfcc => ["Mfcc"];
+    loops::growing => ["WHILE", "WHILE"];
+    loops::branches => ["IF"];
+    loops::empty => ["CONCATENATION", "SHAPE", "RESHAPE", "PAD", "SUM", "ADD"];
 }
 
 impl Net {

@@ -11,15 +11,36 @@ use super::{Lower, axis_of, broadcast};
 use crate::schema::Builtin;
 use crate::schema::options::{self, OptionsKind};
 
+/// The numbers that stand for extents that are not known: apart by more than anything divides them
+/// by, and so small that their products fit.
+const PROBES: [u32; 2] = [4099, 12289];
+
 impl Lower<'_, '_> {
-    /// The extents of a result; `None` where they are not known, or not known here.
+    /// The extents of a result, 0 where one is not known; `None` where nothing is known of them
+    /// here.
     pub(super) fn inferred(&self, result: usize) -> Option<Vec<u32>> {
-        let dims = self.inferred_dims(result)?;
+        let dims = self.known_result(result).or_else(|| self.probed_result(result))?;
         // A scalar is one element in one dimension here.
         Some(if dims.is_empty() { vec![1] } else { dims })
     }
 
-    fn inferred_dims(&self, result: usize) -> Option<Vec<u32>> {
+    /// The extents of a result that do not depend on what is not known of the inputs'. They are
+    /// those that stay the same whichever of some numbers stands for that.
+    fn probed_result(&self, result: usize) -> Option<Vec<u32>> {
+        let probe = |number: u32| {
+            self.import.probe.set(number);
+            let dims = self.known_result(result);
+            self.import.probe.set(0);
+            dims
+        };
+        let [first, second] = PROBES.map(probe);
+        let (first, second) = (first?, second?);
+        let known = |(a, b): (&u32, &u32)| if a == b { *a } else { 0 };
+        let is_rank_known = first.len() == second.len();
+        is_rank_known.then(|| first.iter().zip(&second).map(known).collect())
+    }
+
+    fn known_result(&self, result: usize) -> Option<Vec<u32>> {
         match self.import.file.codes[self.op.code].builtin {
             Builtin::Conv2d => self.conv_dims(&CONV),
             Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
@@ -190,8 +211,14 @@ impl Lower<'_, '_> {
             },
             None => &tensor.shape,
         };
+        let mut dims = dims.to_vec();
+        match self.import.probe.get() {
+            _ if self.import.has_no_elements(index) => {}
+            0 => {}
+            probe => dims.iter_mut().filter(|extent| **extent == 0).for_each(|it| *it = probe),
+        }
         let is_known = !dims.contains(&0) && (!dims.is_empty() || tensor.is_scalar());
-        is_known.then(|| dims.to_vec())
+        is_known.then_some(dims)
     }
 
     /// A constant that holds extents.
@@ -260,6 +287,10 @@ impl Lower<'_, '_> {
         let axes = axes.ints(options::SQUEEZE_DIMS).ok()?;
         let axes = axes.iter().map(|&axis| axis_of(i64::from(axis), dims.len()).ok());
         let axes = axes.collect::<Option<Vec<usize>>>()?;
+        // Extents that are not known may be 1.
+        if axes.is_empty() && self.import.probe.get() != 0 {
+            return None;
+        }
         let falls = |axis: usize| match axes.is_empty() {
             true => dims[axis] == 1,
             false => axes.contains(&axis),
@@ -320,7 +351,13 @@ impl Lower<'_, '_> {
             return None;
         }
         let kept = (0..dims.len()).filter(|axis| !plan.shrinks(*axis));
-        kept.map(|axis| u32::try_from(plan.range(axis)?.2).ok().filter(|&it| it > 0)).collect()
+        // Of an extent that is not known there may be less than is asked for.
+        let probe = self.import.probe.get();
+        kept.map(|axis| match dims[axis] == probe {
+            true => Some(probe),
+            false => u32::try_from(plan.range(axis)?.2).ok().filter(|&it| it > 0),
+        })
+        .collect()
     }
 
     fn block_dims(&self, is_to_depth: bool) -> Option<Vec<u32>> {
