@@ -133,7 +133,9 @@ fn flattened(file: &mut TfliteFile, x: i32) -> i32 {
 #[test]
 fn variables_of_loops_change_their_shapes() {
     let rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
-    let cases: [(&str, usize, i32, Body, &[[f32; 2]]); 7] = [
+    /// What it shows, rows at first, iterations, what each makes of them, and rows at last.
+    type Case<'a> = (&'a str, usize, i32, Body, &'a [[f32; 2]]);
+    let cases: [Case<'_>; 7] = [
         ("a row each time", 1, 2, appended, &[[1.0, 2.0]; 3]),
         ("of no rows at first", 0, 2, appended, &[[1.0, 2.0]; 2]),
         ("no iteration, no rows", 0, 0, appended, &[]),
@@ -175,6 +177,25 @@ fn branches_give_shapes_of_their_own() {
         assert_eq!(run(&file, &[&[1], &x], extension), [(vec![4, 2], twice)]);
         assert_eq!(run(&file, &[&[0], &x], extension), [(vec![1, 2], vec![3.0, 4.0])]);
     }
+}
+
+/// A filter of three rows over two, without padding.
+#[test]
+fn windows_beyond_the_image_give_nothing() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 2, 4, 1]);
+    let filter = file.float_constant("filter", &[1, 3, 3, 1], &[1.0; 9]);
+    let bias = file.float_constant("bias", &[1], &[0.0]);
+    let y = file.tensor("y", F32, &[1, 0, 2, 1]);
+    let steps = vec![(0, Value::I8(1)), (1, Value::I32(1)), (2, Value::I32(1))];
+    file.operator_with("CONV_2D", &[x, filter, bias], &[y], 1, steps);
+    let sum = file.tensor("sum", F32, &[1, 2, 1]);
+    let axis = file.int_constant("axis", &[1], &[1]);
+    file.operator("SUM", &[y, axis], &[sum]);
+    file.outputs(&[y, sum]);
+    let x = bytes(&[1.0; 8]);
+    let want = [(vec![1, 0, 2, 1], Vec::new()), (vec![1, 2, 1], vec![0.0; 2])];
+    assert_eq!(run(&file, &[&x], true), want);
 }
 
 #[test]

@@ -333,6 +333,65 @@ fn branches_and_loops_change_variables() {
     }
 }
 
+/// A composite whose decomposition adds `x` to the variable, in the main graph or in a branch; the
+/// handle is given to it or its own.
+fn summing_composite(is_within: bool, is_given: bool) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let condition = file.input("condition", TensorKind::Bool, &[1]);
+    let x = file.input("x", F32, &[2]);
+    file.operator_with("CALL_ONCE", &[], &[], 103, vec![(0, Value::I32(1))]);
+    let y = file.tensor("y", F32, &[2]);
+    let call = |file: &mut TfliteFile, x: i32, y: i32, graph: i32| {
+        let mut given = vec![x];
+        given.extend(is_given.then(|| handle(file)));
+        let fields = vec![(0, Value::text("sum")), (1, Value::I32(graph))];
+        file.operator_with_second("STABLEHLO_COMPOSITE", &given, &[y], 21, fields);
+    };
+    match is_within {
+        true => {
+            let graphs = vec![(0, Value::I32(2)), (1, Value::I32(3))];
+            file.operator_with("IF", &[condition, x], &[y], 92, graphs);
+        }
+        false => call(&mut file, x, y, 2),
+    }
+    file.outputs(&[y]);
+    filled(&mut file, &[2], 1);
+    if is_within {
+        for calls in [true, false] {
+            file.next_graph();
+            let x = file.input("x", F32, &[2]);
+            let y = file.tensor("y", F32, &[2]);
+            match calls {
+                true => call(&mut file, x, y, 4),
+                false => file.operator("NEG", &[x], &[y]),
+            }
+            file.outputs(&[y]);
+        }
+    }
+    file.next_graph();
+    let x = file.input("x", F32, &[2]);
+    let total = match is_given {
+        true => file.input("handle", TensorKind::Resource, &[]),
+        false => handle(&mut file),
+    };
+    let (before, after) = (file.tensor("before", F32, &[2]), file.tensor("after", F32, &[2]));
+    file.operator("READ_VARIABLE", &[total], &[before]);
+    file.operator("ADD", &[before, x], &[after]);
+    file.operator("ASSIGN_VARIABLE", &[total, after], &[]);
+    file.outputs(&[after]);
+    file
+}
+
+#[test]
+fn composites_change_variables() {
+    for is_given in [false, true] {
+        let composite = summing_composite(false, is_given);
+        assert_eq!(state_after(&composite, &[&[1], &[0]]), [2.5, 4.5], "given {is_given}");
+        let within = summing_composite(true, is_given);
+        assert_eq!(state_after(&within, &[&[1], &[0], &[1]]), [2.5, 4.5], "given {is_given}");
+    }
+}
+
 #[test]
 fn first_values_without_end_are_refused() {
     let why = |extents: &[i32], times: usize| {

@@ -146,9 +146,6 @@ impl Lower<'_, '_> {
     pub(super) fn variable(&mut self, builtin: Builtin) -> Lowered {
         const KIND: OptionsKind = OptionsKind::new(103, "CallOnceOptions");
         const GRAPH: Field = Field::new(0, "CallOnceOptions.init_subgraph_index");
-        if self.import.depth > 0 && !self.import.shares_variables {
-            return Err("variables within a composite".into());
-        }
         match builtin {
             Builtin::CallOnce if self.import.depth > 0 => {
                 Err("CALL_ONCE within another graph".into())
@@ -258,7 +255,6 @@ impl Lower<'_, '_> {
     ) -> Lowered<u32> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let mut inner = self.import.nested(index, call.opens)?;
-        inner.shares_variables = true;
         inner.builder.enter();
         let lowered = inner.lower_as_graph(call, is_test);
         let graph = inner.builder.leave(lowered.is_ok());

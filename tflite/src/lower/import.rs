@@ -64,8 +64,6 @@ pub(crate) struct Import<'a> {
     pub(crate) customs: Option<&'a CustomOperators>,
     /// The number of graphs that this one is within.
     pub(crate) depth: usize,
-    /// True of a graph that an operator refers to: its variables come from around it.
-    pub(crate) shares_variables: bool,
     /// Whether any layer has floats and compressed weights, once somebody asked.
     pub(super) has_hybrid: OnceCell<bool>,
     /// True if shapes follow from what the graph is given, whatever the file says.
@@ -103,7 +101,6 @@ impl<'a> Import<'a> {
             options: ImportOptions::default(),
             customs: None,
             depth: 0,
-            shares_variables: false,
             has_hybrid: OnceCell::new(),
             opens: false,
             probe: Cell::new(0),
@@ -321,6 +318,7 @@ impl<'a> Import<'a> {
     pub(crate) fn copy(&mut self, value: u32) -> Lowered<u32> {
         let operand = self.builder.operand(value);
         let (kind, dims) = (operand.kind, operand.dimensions.clone());
+        let is_empty = operand.is_constant() && dims.contains(&0);
         if kind.is_extension() {
             return Ok(self.cast(value, kind));
         }
@@ -332,6 +330,7 @@ impl<'a> Import<'a> {
             | OperandType::TensorQuant16Symm => {
                 self.builder.op(OperationType::Cast, &[value], &[copy]);
             }
+            _ if is_empty => self.builder.op(OperationType::Cast, &[value], &[copy]),
             _ => {
                 let shape = signed(&dims)?;
                 let shape = self.builder.ints(&shape);

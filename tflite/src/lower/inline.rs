@@ -1,5 +1,6 @@
 //! Operators that stand for graphs of the file: composites become what they are made of.
 
+use super::import::State;
 use super::{Import, Lower, Lowered};
 use crate::flatbuffer::Field;
 use crate::schema::options::OptionsKind;
@@ -29,25 +30,61 @@ impl Lower<'_, '_> {
         if graph.inputs.len() != arguments || graph.outputs.len() != self.op.outputs.len() {
             return Err(format!("graph {index} has other inputs or outputs").into());
         }
-        let inputs = (0..arguments).map(|at| self.input(at)).collect::<Lowered<Vec<u32>>>()?;
+        let inputs = (0..arguments).map(|at| self.passed(at)).collect::<Lowered<Vec<_>>>()?;
         let mut inner = self.import.nested(index, self.import.opens)?;
-        for (&tensor, &input) in graph.inputs.iter().zip(&inputs) {
-            inner.values[tensor] = Some(input);
+        inner.variables = std::mem::take(&mut self.import.variables);
+        for (&tensor, input) in graph.inputs.iter().zip(inputs) {
+            match input {
+                Passed::Handle(name) => drop(inner.handles.insert(tensor, name)),
+                Passed::Value(value) => inner.values[tensor] = Some(value),
+            }
         }
         let lowered = inner.lower_operators().and_then(|()| {
-            graph.outputs.iter().map(|&output| inner.value(output)).collect::<Lowered<Vec<u32>>>()
+            let result = |&output: &usize| match inner.handles.get(&output) {
+                Some(name) => Ok(Passed::Handle(name.clone())),
+                None => inner.value(output).map(Passed::Value),
+            };
+            graph.outputs.iter().map(result).collect::<Lowered<Vec<_>>>()
         });
-        let has_states = !inner.states.is_empty();
         self.import.builder = std::mem::take(&mut inner.builder);
+        self.import.variables = std::mem::take(&mut inner.variables);
         let outputs = lowered?;
-        if has_states {
-            return Err("variables within a composite".into());
+        // Variables that the decomposition is the first to use.
+        for state in std::mem::take(&mut inner.states) {
+            let &tensor = self.op.outputs.first().ok_or("it gives nothing")?;
+            if state.name.is_none() {
+                return Err("a variable tensor within it".into());
+            }
+            self.import.states.push(State { tensor, ..state });
         }
         for (result, output) in outputs.into_iter().enumerate() {
-            self.bind(result, output)?;
+            match output {
+                Passed::Handle(name) => {
+                    self.import.handles.insert(self.op.outputs[result], name);
+                }
+                Passed::Value(value) => self.bind(result, value)?,
+            }
         }
         Ok(())
     }
+
+    /// What an argument passes on.
+    fn passed(&mut self, argument: usize) -> Lowered<Passed> {
+        let index = self.tensor_index(argument)?;
+        match self.import.handles.get(&index) {
+            Some(name) => Ok(Passed::Handle(name.clone())),
+            None => self.import.value(index).map(Passed::Value),
+        }
+    }
+}
+
+/// What goes into a graph or comes out of it.
+#[derive(Debug)]
+enum Passed {
+    /// The handle of the variable with this name.
+    Handle(String),
+    /// The operand that holds the value.
+    Value(u32),
 }
 
 impl<'a> Import<'a> {

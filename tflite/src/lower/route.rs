@@ -1,9 +1,10 @@
 //! The choice for each operator between NNAPI's operations and the extension's.
 
-use nnburst_hal::{Operand, OperandType, OperationType, operation_since};
+use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType, operation_since};
 
 use super::{Import, Lower, Refusal};
 use crate::error::{ImportError, UnsupportedOperator};
+use crate::graph::is_open;
 use crate::model::Route;
 use crate::schema::{Builtin, Operator, TensorKind};
 
@@ -47,6 +48,9 @@ impl<'a> Import<'a> {
         }
         if let Some(why) = (Lower { import: &mut *import, op }).misfit() {
             return Err(Refusal::Unsupported(why));
+        }
+        if (Lower { import: &mut *import, op }).windows_without_elements()? {
+            return Ok(Route::Nnapi);
         }
         if !import.options.extension {
             return import.by_nnapi(op).map(|_| Route::Nnapi);
@@ -163,7 +167,23 @@ impl Lower<'_, '_> {
         if arguments.any(|index| self.import.has_no_elements(index)) {
             return Some("NNAPI reduces nothing without elements");
         }
+        let may_be_empty = self.optional_tensor(0).and_then(|index| self.import.values[index]);
+        let may_be_empty = may_be_empty.map(|value| self.import.builder.operand(value));
+        let may_be_empty = may_be_empty.is_some_and(|operand| {
+            operand.lifetime == OperandLifeTime::TemporaryVariable && is_open(&operand.dimensions)
+        });
         Some(match builtin {
+            Builtin::Mean
+            | Builtin::Sum
+            | Builtin::ReduceProd
+            | Builtin::ReduceMax
+            | Builtin::ReduceMin
+            | Builtin::ReduceAny
+            | Builtin::ReduceAll
+                if may_be_empty =>
+            {
+                "NNAPI reduces nothing without elements"
+            }
             Builtin::Svdf if input == Some(TensorKind::Int8) => "NNAPI computes it in floats",
             Builtin::Svdf | Builtin::Rnn | Builtin::UnidirectionalSequenceRnn
                 if input == Some(TensorKind::Float32)
@@ -172,6 +192,7 @@ impl Lower<'_, '_> {
             {
                 "NNAPI does not quantise activations on the fly"
             }
+            Builtin::Lstm if input == Some(TensorKind::Uint8) => "NNAPI rounds otherwise",
             Builtin::Lstm | Builtin::UnidirectionalSequenceLstm
                 if input == Some(TensorKind::Float32)
                     && kind(3) == Some(TensorKind::Int8)

@@ -59,8 +59,12 @@ impl<'s, 'a> VariableSearch<'s, 'a> {
                     }
                 }
                 Builtin::ReadVariable | Builtin::AssignVariable => self.names.extend(handle(0)),
-                builtin @ (Builtin::If | Builtin::While) => {
-                    let first = usize::from(builtin == Builtin::If);
+                builtin @ (Builtin::If
+                | Builtin::While
+                | Builtin::StablehloCase
+                | Builtin::StablehloComposite) => {
+                    let chooses = matches!(builtin, Builtin::If | Builtin::StablehloCase);
+                    let first = usize::from(chooses);
                     let given: Vec<_> = (first..op.inputs.len()).map(handle).collect();
                     self.referenced(op, builtin, &given)?;
                     if builtin == Builtin::While {
@@ -80,17 +84,33 @@ impl<'s, 'a> VariableSearch<'s, 'a> {
         builtin: Builtin,
         given: &[Option<String>],
     ) -> Lowered {
-        let kind = match builtin {
-            Builtin::If => OptionsKind::new(92, "IfOptions"),
-            _ => OptionsKind::new(93, "WhileOptions"),
-        };
-        let options = op.options.of(kind)?;
         self.depth += 1;
-        for slot in 0..2 {
-            let graph = options.int(Field::new(slot, "Operator.builtin_options"), 0)?;
+        for graph in graphs_of(op, builtin)? {
             self.graph(usize::try_from(graph).unwrap_or(usize::MAX), given)?;
         }
         self.depth -= 1;
         Ok(())
+    }
+}
+
+/// The numbers of the graphs that an operator refers to.
+fn graphs_of(op: &Operator<'_>, builtin: Builtin) -> Lowered<Vec<i32>> {
+    const FIRST: Field = Field::new(0, "Operator.builtin_options");
+    const SECOND: Field = Field::new(1, "Operator.builtin_options");
+    let both = |number: u8| {
+        let options = op.options.of(OptionsKind::new(number, "Operator.builtin_options"))?;
+        Ok(vec![options.int(FIRST, 0)?, options.int(SECOND, 0)?])
+    };
+    match builtin {
+        Builtin::If => both(92),
+        Builtin::While => both(93),
+        Builtin::StablehloCase => {
+            let options = op.options_2.of(OptionsKind::new(23, "StablehloCaseOptions"))?;
+            Ok(options.ints(FIRST)?)
+        }
+        _ => {
+            let options = op.options_2.of(OptionsKind::new(21, "StableHLOCompositeOptions"))?;
+            Ok(vec![options.int(SECOND, 0)?])
+        }
     }
 }

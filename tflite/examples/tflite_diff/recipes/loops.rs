@@ -122,6 +122,7 @@ pub(super) fn growing(net: &mut Net, name: &'static str) {
         // Sums over a number of rows that nobody knows before.
         let (sum, axis) = (body.net.file.tensor("sum", kind, &[columns]), body.net.ints(&[0]));
         body.net.file.operator_with("SUM", &[y, axis], &[sum], 27, Vec::new());
+        body.net.file.tensor_fields(sum, vec![(7, Value::ints(&[-1]))]);
         body.net.file.outputs(&[last, sum]);
     } else {
         body.net.file.outputs(&[last, y]);

@@ -1,10 +1,28 @@
 //! Extents of what windows go over: convolutions and pools.
 
 use crate::flatbuffer::Field;
-use crate::lower::Lower;
+use crate::lower::{Lower, Lowered};
+use crate::schema::Builtin;
 use crate::schema::options::{self, Fields, OptionsKind};
 
 impl Lower<'_, '_> {
+    /// The result of windows that reach beyond what they go over, which has no elements. False
+    /// where there are some.
+    pub(in crate::lower) fn windows_without_elements(&mut self) -> Lowered<bool> {
+        let dims = match self.import.file.codes[self.op.code].builtin {
+            Builtin::Conv2d => self.conv_dims(&CONV),
+            Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
+            Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => self.pool_dims(),
+            _ => None,
+        };
+        let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { return Ok(false) };
+        let mut operand = self.import.own_operand(self.output_tensor(0)?)?;
+        operand.dimensions = dims;
+        let nothing = self.import.builder.made_constant(operand, &[]);
+        self.bind(0, nothing)?;
+        Ok(true)
+    }
+
     pub(super) fn conv_dims(&self, fields: &ConvFields) -> Option<Vec<u32>> {
         let (input, filter) = (self.dims(0)?, self.dims(1)?);
         let (&[batch, height, width, _], &[first, rows, columns, last]) = (&input[..], &filter[..])
@@ -77,7 +95,8 @@ pub(super) fn positive(options: &Fields<'_>, field: Field, default: i32) -> Opti
 fn windows(padding: i8, extent: u32, taps: u32, stride: u32) -> Option<u32> {
     match padding {
         0 => Some(extent.div_ceil(stride)),
-        1 => Some(extent.checked_sub(taps)? / stride + 1),
+        // None where the window reaches beyond the extent, but by less than a step.
+        1 => Some(extent.checked_add(stride)?.checked_sub(taps)? / stride),
         _ => None,
     }
 }
