@@ -223,7 +223,11 @@ fn in_steps(row: &[f64], is_asymmetric: bool) -> Vec<f64> {
     let low = row.iter().copied().fold(0.0, f64::min);
     let high = row.iter().copied().fold(0.0, f64::max);
     if is_asymmetric {
-        let scale = (high - low) / 255.0;
+        // The difference is one of floats.
+        #[expect(clippy::cast_possible_truncation, reason = "FLOAT32 is what is quantised")]
+        let [low, high] = [low, high].map(|x| x as f32);
+        let scale = f64::from(high - low) / 255.0;
+        let [low, high] = [low, high].map(f64::from);
         if scale == 0.0 {
             return vec![0.0; row.len()];
         }

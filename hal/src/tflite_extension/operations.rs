@@ -160,6 +160,7 @@ operations! {
     163 STABLEHLO_ADD [];
     165 STABLEHLO_MULTIPLY [];
     166 STABLEHLO_MAXIMUM [];
+    176 STABLEHLO_AND [];
     181 STABLEHLO_MINIMUM [];
     190 STABLEHLO_SCATTER [index_vector_dim Int, combination Int];
     195 STABLEHLO_PAD [];
@@ -168,9 +169,11 @@ operations! {
     203 DILATE [];
     204 STABLEHLO_RNG_BIT_GENERATOR [algorithm Int];
     205 REDUCE_WINDOW [reduce_function Int];
+    207 STABLEHLO_SHIFT_LEFT [];
     1024 CONVOLUTION_2D_TRANSPOSE_BIAS [padding Int, stride_w Int, stride_h Int];
     1025 MAX_POOLING_WITH_ARGMAX_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     1026 MAX_UNPOOLING_2D [padding Int, stride_w Int, stride_h Int, filter_width Int, filter_height Int, activation Int];
     1027 AUDIO_SPECTROGRAM [window_size Int, stride Int, magnitude_squared Bool];
     1028 MFCC [upper_frequency_limit Float, lower_frequency_limit Float, filterbank_channel_count Int, dct_coefficient_count Int];
+    1029 HADAMARD_ROTATION [hadamard_size Int];
 }

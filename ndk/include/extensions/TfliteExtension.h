@@ -64,12 +64,14 @@ enum {
     /* Tensors: hash functions: F32 [functions, bits], items: T [items, ..], weights: F32 [items], may be left out.
      * Results: I32. Options: type: INT32. */
     NNBURST_TFLITE_LSH_PROJECTION = 15,
-    /* Tensors: x: F32 [n, depth], weights of input, forget, cell and output gate: Q8 signed [units, depth],
-     * recurrent weights: Q8 signed [units, outputs], peepholes of input, forget and output gate: Q8 signed [units],
-     * biases: F32 [units], projection: Q8 signed [outputs, units], its bias: F32 [outputs], states: F32 [n, outputs]
-     * and [n, units], coefficients of normalisation: F32 [units]; all of the input gate may be left out, and
-     * peepholes, projection, its bias and coefficients. Results: F32 [n, outputs], next states. Options: activation:
-     * INT32, cell_clip: FLOAT32, proj_clip: FLOAT32, asymmetric_quantize_inputs: BOOL. */
+    /* Tensors: x: Q8 unsigned [n, depth], result before: Q8 unsigned [n, units], weights of input, new value,
+     * forget and output gate: Q8 unsigned [4 units, depth + units], biases: I32 [4 units], cell state: Q16 [n, units];
+     * or x: F32 [n, depth], weights of input, forget, cell and output gate: Q8 signed [units, depth], recurrent
+     * weights: Q8 signed [units, outputs], peepholes of input, forget and output gate: Q8 signed [units], biases: F32
+     * [units], projection: Q8 signed [outputs, units], its bias: F32 [outputs], states: F32 [n, outputs] and [n,
+     * units], coefficients of normalisation: F32 [units]; all of the input gate may be left out, and peepholes,
+     * projection, its bias and coefficients. Results: Q8 unsigned, next cell state: Q16; or F32 [n, outputs], next
+     * states. Options: activation: INT32, cell_clip: FLOAT32, proj_clip: FLOAT32, asymmetric_quantize_inputs: BOOL. */
     NNBURST_TFLITE_LSTM = 16,
     /* Tensors: image: T [n, h, w, c]. Results: T. Options: padding: INT32, stride_w: INT32, stride_h: INT32,
      * filter_width: INT32, filter_height: INT32, activation: INT32. */
@@ -355,6 +357,8 @@ enum {
     /* Tensors: a: T, b: T, of one shape. Results: T. */
     NNBURST_TFLITE_STABLEHLO_MAXIMUM = 166,
     /* Tensors: a: T, b: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_AND = 176,
+    /* Tensors: a: T, b: T, of one shape. Results: T. */
     NNBURST_TFLITE_STABLEHLO_MINIMUM = 181,
     /* Tensors: x: T, positions: I, updates: T, update_window_dims: I, inserted_window_dims: I,
      * scatter_dims_to_operand_dims: I; lists without entries may be left out. Results: T. Options:
@@ -379,6 +383,8 @@ enum {
     NNBURST_TFLITE_REDUCE_WINDOW = 205,
     /* Custom operators of MediaPipe, of TFLite's perception kernels, and of networks of speech. */
 
+    /* Tensors: a: T, places: T, of one shape. Results: T. */
+    NNBURST_TFLITE_STABLEHLO_SHIFT_LEFT = 207,
     /* Tensors: image: F32 [n, h, w, c], filter: F32 [o, fh, fw, c], bias: F32 [o]. Results: F32. Options: padding:
      * INT32, stride_w: INT32, stride_h: INT32. */
     NNBURST_TFLITE_CONVOLUTION_2D_TRANSPOSE_BIAS = 1024,
@@ -396,6 +402,8 @@ enum {
      * [channels, windows, coefficients]. Options: upper_frequency_limit: FLOAT32, lower_frequency_limit: FLOAT32,
      * filterbank_channel_count: INT32, dct_coefficient_count: INT32. */
     NNBURST_TFLITE_MFCC = 1028,
+    /* Tensors: x: F32 [.., features, depth] of rank 2 or 3. Results: F32. Options: hadamard_size: INT32. */
+    NNBURST_TFLITE_HADAMARD_ROTATION = 1029,
 };
 
 #endif

@@ -6,15 +6,16 @@
 //!   y = LOGISTIC(output) TANH(state')
 //! ```
 //!
-//! That of bytes is NNAPI's QUANTIZED_16BIT_LSTM, which has a matrix for each gate, and meets entry
+//! That of bytes is the extension's LSTM, else NNAPI's QUANTIZED_16BIT_LSTM, which has a matrix for each gate, and meets entry
 //! `k` of a row, whose first columns are named recurrent, with entry `k` of input and result
 //! before.
 
-use nnburst_hal::{OperandType, OperationType};
+use nnburst_hal::{ExtensionCode, OperandType, OperationType, tflite_extension};
 
 use super::{Lower, Lowered};
 use crate::operand::operand_of;
-use crate::schema::TensorKind;
+use crate::registry::PREFIX;
+use crate::schema::{Builtin, TensorKind};
 
 const BEFORE: usize = 1;
 const WEIGHTS: usize = 2;
@@ -39,6 +40,11 @@ impl Lower<'_, '_> {
             TensorKind::Uint8 => self.basic_lstm_of_bytes([x, before, state], depth, units)?,
             kind => return Err(format!("a BASIC kernel of {}", kind.name()).into()),
         };
+        self.keep(results)
+    }
+
+    /// Lets the result and the state be the next ones where the file has variables for them.
+    fn keep(&mut self, results: [u32; 2]) -> Lowered {
         for (argument, result) in [BEFORE, STATE].into_iter().zip(results) {
             if self.tensor(argument)?.is_variable {
                 let next = self.next_state(argument)?;
@@ -46,6 +52,31 @@ impl Lower<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// That of bytes as the extension's operation.
+    pub(super) fn basic_lstm_by_extension(&mut self) -> Lowered {
+        let (tensor, bias) = (self.tensor(0)?, self.tensor(BIAS)?);
+        if tensor.kind != TensorKind::Uint8 {
+            return Err(format!("a BASIC kernel of {}", tensor.kind.name()).into());
+        }
+        let mut inputs = Vec::new();
+        for argument in [0, BEFORE, WEIGHTS] {
+            inputs.push(self.input(argument)?);
+        }
+        let scale = bias.quantization.scales.first().copied();
+        let scale = scale.ok_or("its biases have no scale")?;
+        let (index, operand) = (self.tensor_index(BIAS)?, operand_of(bias)?);
+        inputs.push(self.import.constant_as(index, operand.with_quantization(scale, 0))?);
+        inputs.push(self.input(STATE)?);
+        let number = u16::try_from(Builtin::Lstm.number()).unwrap_or(u16::MAX);
+        let about = tflite_extension::operation(number);
+        inputs.extend(self.option_operands(about.ok_or("the extension has no LSTM")?)?);
+        inputs.push(self.builder().int(0));
+        let results = [self.output(0, None)?, self.output(1, None)?];
+        let code = ExtensionCode { prefix: PREFIX, number };
+        self.emit(OperationType::Extension(code), &inputs, &results);
+        self.keep(results)
     }
 
     fn basic_lstm_of_floats(

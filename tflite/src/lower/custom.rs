@@ -9,7 +9,7 @@ use super::{Lower, Lowered};
 use crate::schema::FlexMap;
 
 /// The names in files, and the operations' numbers.
-const NAMES: [(&str, u16); 7] = [
+const NAMES: [(&str, u16); 8] = [
     ("Convolution2DTransposeBias", 1024),
     ("MaxPoolingWithArgmax2D", 1025),
     ("MaxPoolWithArgmax", 1025),
@@ -17,6 +17,7 @@ const NAMES: [(&str, u16); 7] = [
     ("MaxUnpooling2D", 1026),
     ("AudioSpectrogram", 1027),
     ("Mfcc", 1028),
+    ("aeq.hadamard_rotation", 1029),
 ];
 
 /// The operation of a custom operator.

@@ -185,6 +185,7 @@ impl Lower<'_, '_> {
             Builtin::BidirectionalSequenceLstm | Builtin::BidirectionalSequenceRnn => {
                 return self.bidirectional_on_the_fly(builtin);
             }
+            Builtin::Lstm if self.op.inputs.len() == 5 => return self.basic_lstm_by_extension(),
             Builtin::Custom => code.custom.as_deref().and_then(custom::number),
             builtin => u16::try_from(builtin.number()).ok(),
         };
@@ -284,7 +285,7 @@ impl Lower<'_, '_> {
     }
 
     /// The options as operands.
-    fn option_operands(
+    pub(super) fn option_operands(
         &mut self,
         about: &tflite_extension::ExtensionOperation,
     ) -> Lowered<Vec<u32>> {

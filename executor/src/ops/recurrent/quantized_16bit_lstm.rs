@@ -108,16 +108,10 @@ impl Cell {
         let (cell_out, out) = (io.output::<i16>(0), io.output::<u8>(1));
         for unit in poll::each(0..units, 200) {
             let gate = |gate: usize| self.gate(io, gate, unit, vector);
-            let (i, f) = (logistic(gate(0), 3), logistic(gate(1), 3));
-            let (g, o) = (tanh(gate(2), 3), logistic(gate(3), 3));
             let at = row * units + unit;
-            let kept = srdhm16(f, cells.get(at));
-            let added = rdbpot(i32::from(srdhm16(i, g)), 4);
-            let c = saturate(added + i32::from(kept));
-            cell_out.set(at, c);
-            let t = tanh(scale_by_power(c, 1), 3);
-            let y = 128 + rdbpot(i32::from(srdhm16(o, t)), 8).clamp(-128, 127);
-            out.set(at, u8::try_from(y).unwrap_or(u8::MAX));
+            let (cell, value) = next_cell([0, 1, 2, 3].map(gate), cells.get(at));
+            cell_out.set(at, cell);
+            out.set(at, value);
         }
     }
 
@@ -134,6 +128,17 @@ impl Cell {
         let sum = poll::each(products, 2).fold(bias, i32::wrapping_add);
         saturate(self.multiplier.apply(sum))
     }
+}
+
+/// The next cell state, with 4 integer bits, and the result: from the sums of input, forget, new
+/// value and output gate, with 3 integer bits, and the cell state before.
+pub(in crate::ops) fn next_cell([i, f, g, o]: [i16; 4], cell: i16) -> (i16, u8) {
+    let (i, f, g, o) = (logistic(i, 3), logistic(f, 3), tanh(g, 3), logistic(o, 3));
+    let added = rdbpot(i32::from(srdhm16(i, g)), 4);
+    let next = saturate(added + i32::from(srdhm16(f, cell)));
+    let shown = tanh(scale_by_power(next, 1), 3);
+    let value = 128 + rdbpot(i32::from(srdhm16(o, shown)), 8).clamp(-128, 127);
+    (next, u8::try_from(value).unwrap_or(u8::MAX))
 }
 
 /// To 16 bits.

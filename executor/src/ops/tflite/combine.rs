@@ -3,7 +3,7 @@
 use half::f16;
 use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
-use super::arg::{ElementKind, OperatorCall, by_kind};
+use super::arg::{ElementKind, OperatorCall, by_kind, refused};
 use crate::lowering::Lowered;
 
 /// A combination of two numbers.
@@ -100,6 +100,69 @@ fn emit<T: Number>(call: &mut OperatorCall<'_, '_>, shape: &Shape, how: Combinat
     Ok(())
 }
 
+/// A combination of the bits of two integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BitCombination {
+    And,
+    /// The first moved up by as many places as the second says, of 32; what falls off is lost.
+    ShiftLeft,
+}
+
+/// Each integer, or BOOL, of one tensor combined with that of another of its shape. What is shifted
+/// has 32 bits at the most.
+pub(super) fn bits(call: &mut OperatorCall<'_, '_>, how: BitCombination) -> Lowered {
+    let (a, b) = (call.arg(0)?, call.arg(1)?);
+    a.same_kind(&b)?;
+    call.same(&a, 0)?;
+    if a.shape != b.shape {
+        return Err(OpError::rule(format!("{:?} beside {:?}", b.shape, a.shape)).into());
+    }
+    let extents = a.shape.to_vec();
+    let shape = call.set(0, &extents)?;
+    match how {
+        BitCombination::And => by_kind!(
+            a.kind,
+            [Bool u8, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
+            T => each_pair::<T>(call, &shape, |a, b| a & b)
+        ),
+        BitCombination::ShiftLeft => match a.kind {
+            ElementKind::I8 => each_pair::<i8>(call, &shape, |a, b| low_8(shifted(a, b))),
+            ElementKind::I16 => each_pair::<i16>(call, &shape, |a, b| low_16(shifted(a, b))),
+            ElementKind::I32 => each_pair::<i32>(call, &shape, shifted),
+            kind => Err(refused(0, kind).into()),
+        },
+    }
+}
+
+fn shifted<T: Into<i32>>(a: T, b: T) -> i32 {
+    a.into().wrapping_shl(b.into().cast_unsigned())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "what falls off is lost")]
+fn low_8(x: i32) -> i8 {
+    x as i8
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "what falls off is lost")]
+fn low_16(x: i32) -> i16 {
+    x as i16
+}
+
+fn each_pair<T: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    shape: &Shape,
+    combine: fn(T, T) -> T,
+) -> Lowered {
+    call.step(shape, move |io| {
+        let (a, b, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
+        for at in poll::each(0..to.len(), 2) {
+            to.set(at, combine(a.get(at), b.get(at)));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +171,13 @@ mod tests {
     fn integers_wrap() {
         assert_eq!(100i8.with(Combination::Add, 100), -56);
         assert_eq!(i64::MAX.with(Combination::Multiply, 2), -2);
+    }
+
+    #[test]
+    fn bits_that_fall_off_are_lost() {
+        assert_eq!(shifted(3i32, 5), 96);
+        assert_eq!((low_8(shifted(65i8, 1)), low_16(shifted(-1i16, 15))), (-126, i16::MIN));
+        assert_eq!(shifted(1i32, 33), 2);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! RFFT2D: the discrete Fourier transform of real matrices, in double precision.
+//! RFFT2D: the discrete Fourier transform of real matrices, in double precision; and
+//! HADAMARD_ROTATION, the transform by a matrix of ones with signs.
 
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{ElementKind, OperatorCall, refused};
-use super::math::narrow;
+use super::math::{f32_of, narrow};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
 
@@ -128,6 +129,66 @@ pub(super) fn transform(line: &mut [Complex], turns: &[Complex]) -> Result<(), p
     Ok(())
 }
 
+/// HADAMARD_ROTATION: rows `[.., features, depth]` whose elements, `hadamard_size` by
+/// `hadamard_size`, are multiplied with the Hadamard matrix that keeps their length. Where rows are
+/// no whole number of such pieces, as many pieces as rows hold are taken one behind the other.
+pub(super) fn hadamard_rotation(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    /// Below this many elements the factor is computed in single precision.
+    const SMALL: usize = 16;
+    let input = call.arg(0)?;
+    if input.kind != ElementKind::F32 {
+        return Err(refused(0, input.kind).into());
+    }
+    let extents = input.shape.to_vec();
+    let Some((&depth, features @ ([_] | [_, _]))) = extents.split_last() else {
+        return Err(OpError::input(0, format!("is of {extents:?}, not of rank 2 or 3")).into());
+    };
+    let size = call.count(0, 1)?;
+    if !size.is_power_of_two() {
+        return Err(OpError::rule(format!("{size} elements are no power of two")).into());
+    }
+    call.result_is(0, &[ElementKind::F32])?;
+    let pieces = features.iter().product::<usize>() * (depth / size);
+    let shape = call.set(0, &extents)?;
+    let whole = i32::try_from(size).unwrap_or(i32::MAX);
+    let factor = match size < SMALL {
+        true => 1.0 / f32_of(whole).sqrt(),
+        false => narrow(1.0 / f64::from(whole).sqrt()),
+    };
+    let stages = u64::from(size.trailing_zeros());
+    let work = u64::try_from(shape.elements()).unwrap_or(u64::MAX).saturating_mul(stages);
+    let label = plain("tflite_hadamard_rotation", &shape, work);
+    let scratch = if pieces > 0 { 4 * size } else { 0 };
+    call.emit_with_scratch(label, scratch, move |mut io| {
+        let fixed = io.inputs_and_outputs();
+        let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
+        to.copy_from(from);
+        for piece in poll::each(0..pieces, size.saturating_mul(8)) {
+            let values = &mut io.scratch_slice::<f32>()[..size];
+            from.slice(piece * size..(piece + 1) * size).copy_to(values);
+            rotate(values);
+            let turned = values.iter().map(|value| value * factor);
+            to.slice(piece * size..(piece + 1) * size).fill(turned);
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Sums and differences of pairs of values: neighbours first, then those ever further apart.
+fn rotate(values: &mut [f32]) {
+    let mut half = 1;
+    while half < values.len() {
+        for pair in values.chunks_exact_mut(2 * half) {
+            let (first, second) = pair.split_at_mut(half);
+            for (x, y) in first.iter_mut().zip(second) {
+                (*x, *y) = (*x + *y, *x - *y);
+            }
+        }
+        half *= 2;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +214,15 @@ mod tests {
                 assert!(apart < 1e-12, "{points}: {k}");
             }
         }
+    }
+
+    #[test]
+    fn a_rotation_undoes_itself_but_for_a_factor() {
+        let values: Vec<f32> = (0..8u8).map(|it| f32::from(it) - 2.0).collect();
+        let mut turned = values.clone();
+        rotate(&mut turned);
+        assert_eq!(turned[0], values.iter().sum::<f32>());
+        rotate(&mut turned);
+        assert!(turned.iter().zip(&values).all(|(a, b)| *a == 8.0 * b));
     }
 }

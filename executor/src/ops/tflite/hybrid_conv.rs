@@ -75,10 +75,18 @@ impl HybridConv {
         self.way.quantise(isa, own, flip, &mut to[..self.image])
     }
 
+    /// Returns whether scales are multiplied with each other before a sum is with them: as TFLite's
+    /// kernel for one scale does, and that for several does not.
+    fn joins_scales(&self) -> bool {
+        self.way == OnTheFly::Symmetric
+    }
+
     /// The real number of a sum.
     fn real(&self, bias: In<'_, f32>, channel: usize, sum: i32, scale: f32) -> f32 {
         let bias = if self.has_bias { bias.get(channel) } else { 0.0 };
-        self.activation.apply(f32_of(sum) * self.scales[channel] * scale + bias)
+        let (sum, own) = (f32_of(sum), self.scales[channel]);
+        let product = if self.joins_scales() { sum * (own * scale) } else { sum * own * scale };
+        self.activation.apply(product + bias)
     }
 
     /// Returns whether rows of products are pixels of the image as they lie.
@@ -128,7 +136,7 @@ fn by_products(
         scales: std::mem::take(&mut conv.scales),
         sums_of_weights: products.sums_of_weights().to_vec(),
         activation: conv.activation,
-        joins_scales: false,
+        joins_scales: conv.joins_scales(),
     };
     let depth = conv.windows.patch_elements();
     let stride = products.row_stride();
@@ -277,7 +285,7 @@ pub(super) fn depthwise_conv_2d(
         scales: std::mem::take(&mut conv.scales),
         sums_of_weights: vec![0; outputs],
         activation: conv.activation,
-        joins_scales: false,
+        joins_scales: true,
     };
     // The sums of a pixel, the image as bytes.
     let scratch = 4 * outputs + conv.image;

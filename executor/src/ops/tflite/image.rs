@@ -6,7 +6,7 @@ use nnburst_kernels::tensor::{OpError, poll};
 use super::arg::{Activation, ElementKind, OperatorCall, by_kind, refused, sizes};
 use super::conv::ConvWindows;
 use super::math::{Stored, cut, f32_of, low};
-use super::unary::{between, wide_table};
+use super::tables::{between, wide_table_f64};
 use crate::lowering::Lowered;
 use crate::ops::support::{Image, plain};
 
@@ -185,9 +185,9 @@ pub(super) fn softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let extents = input.shape.to_vec();
     call.set(0, &extents)?;
     let unit = (2.0 / 65535.0, 0);
-    let powers = wide_table((10.0 / 65535.0, 32767), unit, f32::exp);
-    let inverses = wide_table((1.0 / 65535.0, -32768), unit, |x| 1.0 / (1.0 + x));
-    let scaled = f64::from(input.scale) * f64::from(beta) / (10.0 / 65535.0);
+    let powers = wide_table_f64((10.0 / 65535.0, 32767), unit, f64::exp);
+    let inverses = wide_table_f64((1.0 / 65535.0, -32768), unit, |x| 1.0 / (1.0 + x));
+    let scaled = f64::from(input.scale * beta) / (10.0 / 65535.0);
     let to_powers = Multiplier::new(scaled);
     let rows = input.shape.elements() / depth.max(1);
     let label = plain("tflite_softmax_i16", &input.shape, 0);

@@ -5,6 +5,7 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Activation, ElementKind, OperatorCall, refused};
+use super::basic_lstm::{basic_lstm, is_basic};
 use super::math::f32_of;
 use super::on_the_fly::OnTheFly;
 use super::rnn::{ByteRow, ByteWeights};
@@ -37,6 +38,9 @@ struct Extents {
 
 /// A step of one batch: inputs `[n, depth]`.
 pub(super) fn lstm(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if is_basic(call) {
+        return basic_lstm(call);
+    }
     let input = call.arg(0)?.shape;
     let &[batches, depth] = &input[..] else {
         return Err(OpError::input(0, format!("is of {input:?}, not of rank 2")).into());

@@ -53,6 +53,15 @@ pub(super) fn low(x: i64) -> i32 {
     x as i32
 }
 
+/// A sum times a multiplier, rounded twice: halves up, also of negative numbers, as TFLite's matrix
+/// library has it for results of 16 bits.
+pub(super) fn apply_halves_up(multiplier: Multiplier, x: i32) -> i32 {
+    let [left, right] = [multiplier.shift, -multiplier.shift].map(|by| by.clamp(0, 31));
+    let product = i64::from(x << left) * i64::from(multiplier.fraction);
+    let high = (product + (1 << 30)) >> 31;
+    low((high + ((1i64 << right) >> 1)) >> right)
+}
+
 /// A sum of 64 bits times a multiplier of 16 bits, rounded once: what TFLite does with the
 /// accumulators of 16-bit activations.
 pub(super) fn apply_wide(multiplier: Multiplier, x: i64) -> i32 {
@@ -139,6 +148,17 @@ pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 2
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What TFLite's interpreter gives for these sums.
+    #[test]
+    fn halves_of_results_of_16_bits_go_up() {
+        let multiplier = Multiplier::new(0.276_917_25);
+        for (sum, want) in [(-11937, -3305), (-1707, -472), (-36901, -10218), (-4505, -1247)] {
+            assert_eq!(apply_halves_up(multiplier, sum), want);
+        }
+        assert_eq!(apply_halves_up(Multiplier::new(0.5), 3), 2);
+        assert_eq!(apply_halves_up(Multiplier::new(3.0), -5), -15);
+    }
 
     #[test]
     fn wide_sums_are_rounded_once() {

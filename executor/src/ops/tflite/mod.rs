@@ -9,6 +9,7 @@
 
 mod arg;
 mod audio;
+mod basic_lstm;
 mod binary;
 mod bits;
 mod blocks;
@@ -41,6 +42,7 @@ mod scatter;
 mod segments;
 mod shapes;
 mod svdf;
+mod tables;
 mod unary;
 mod volume;
 mod windows;
@@ -53,7 +55,7 @@ use nnburst_kernels::tensor::OpError;
 
 use self::arg::{Activation, ElementKind, OperatorCall};
 use self::binary::{Arithmetic, Choice, Order};
-use self::combine::Combination;
+use self::combine::{BitCombination, Combination};
 use self::random::Distribution;
 use self::segments::Combine;
 use crate::lowering::{ExtensionExecutor, Lowered, OpBuilder};
@@ -263,6 +265,7 @@ fn lowering(number: u16) -> Option<Lower> {
         163 => |call| combine::elements(call, Combination::Add),
         165 => |call| combine::elements(call, Combination::Multiply),
         166 => |call| combine::elements(call, Combination::Maximum),
+        176 => |call| combine::bits(call, BitCombination::And),
         181 => |call| combine::elements(call, Combination::Minimum),
         190 => scatter::scatter,
         195 => windows::stablehlo_pad,
@@ -271,11 +274,13 @@ fn lowering(number: u16) -> Option<Lower> {
         203 => windows::dilate,
         204 => bits::generator,
         205 => windows::reduce_window,
+        207 => |call| combine::bits(call, BitCombination::ShiftLeft),
         1024 => custom::transpose_conv_bias,
         1025 => custom::max_pool_with_argmax,
         1026 => custom::max_unpooling,
         1027 => audio::spectrogram,
         1028 => audio::mfcc,
+        1029 => fourier::hadamard_rotation,
         _ => return None,
     })
 }

@@ -85,8 +85,9 @@ fn asymmetric(low: f32, high: f32) -> Option<(RowScale, f32)> {
     if low == high {
         return None;
     }
+    // TFLite takes the difference in single precision, and all that follows from it in double.
+    let scale = f64::from(high - low) / 255.0;
     let (low, high) = (f64::from(low), f64::from(high));
-    let scale = (high - low) / 255.0;
     let (from_min, from_max) = (-128.0 - low / scale, 127.0 - high / scale);
     let error_min = 128.0 + (low / scale).abs();
     let error_max = 127.0 + (high / scale).abs();
@@ -240,7 +241,7 @@ impl DequantiseFloats<'_> {
         let bias = self.bias.map_or([0.0; N], |bias| bias.block::<N>(unit));
         let mut reals = self.sums.as_in().block::<N>(row + unit);
         for ((real, scale), bias) in reals.iter_mut().zip(&self.scales[unit..unit + N]).zip(bias) {
-            let x = *real * scale * self.row_scale + bias;
+            let x = *real * (scale * self.row_scale) + bias;
             let x = if x < low { low } else { x };
             *real = if x > high { high } else { x };
         }

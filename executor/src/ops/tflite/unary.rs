@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
+use super::tables::{between, wide_table};
 use crate::lowering::{Label, Lowered};
 use crate::ops::byte_table;
 use crate::ops::support::{emit_each, plain};
@@ -69,43 +70,6 @@ pub(super) fn real(call: &mut OperatorCall<'_, '_>, f: fn(f32) -> f32) -> Lowere
         }
         kind => Err(refused(0, kind).into()),
     }
-}
-
-/// A quantisation: scale and zero point.
-pub(super) type Scale = (f32, i32);
-
-/// Points of a function over 16-bit values, each corrected by half of what a straight line errs by
-/// in the middle to the next.
-pub(super) fn wide_table(input: Scale, result: Scale, f: impl Fn(f32) -> f32) -> Vec<i16> {
-    let ends = |(scale, zero_point): Scale| {
-        [scale * f32_of(-32768 - zero_point), scale * f32_of(32767 - zero_point)]
-    };
-    let ([least, most], [low_out, high_out]) = (ends(input), ends(result));
-    let step = (most - least) / 512.0;
-    let half = step / 2.0;
-    let inverse = 65536.0 / (high_out - low_out);
-    let clamp = |x: f32| i16::stored(round_i32(x.clamp(-32768.0, 32767.0)));
-    let mut points: Vec<i16> = (0..512)
-        .map(|at| {
-            let x = least + f32_of(at) * step;
-            let here = (f(x) * inverse).round();
-            let middle = (f(x + half) * inverse).round();
-            let next = f(least + f32_of(at + 1) * step) * inverse;
-            let line = ((next + here) / 2.0).round();
-            clamp(here - ((line - middle) / 2.0).round())
-        })
-        .collect();
-    points.push(clamp((f(most) * inverse).round()));
-    points
-}
-
-/// A value between two points: seven bits of fraction.
-pub(super) fn between(table: &[i16], x: i16) -> i16 {
-    let index = usize::try_from(256 + (i32::from(x) >> 7)).unwrap_or(0);
-    let fraction = i32::from(x) & 0x7f;
-    let base = i32::from(table[index]);
-    let slope = i32::from(table[index + 1]) - base;
-    i16::stored(base + ((slope * fraction + 64) >> 7))
 }
 
 /// GELU, by its approximation with a hyperbolic tangent or by the error function.

@@ -101,6 +101,7 @@ recipes! {
     draws::lsh_projection => ["LSH_PROJECTION"];
     stablehlo::elementwise =>
         ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM"];
+    stablehlo::bits => ["STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT"];
     stablehlo::scatter => ["STABLEHLO_SCATTER"];
     stablehlo::gather => ["STABLEHLO_GATHER"];
     stablehlo::pad => ["STABLEHLO_PAD", "DILATE"];

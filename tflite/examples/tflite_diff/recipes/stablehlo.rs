@@ -1,6 +1,6 @@
 //! Operators of STABLEHLO, windows of any rank, and what is stored and looked up sparsely.
 
-use nnburst_tflite::TensorKind::{self, Float32, Int8, Int16, Int32, Int64, Uint8};
+use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
 use nnburst_tflite::testing::Value;
 
 use super::{at, rank};
@@ -21,6 +21,27 @@ pub(super) fn elementwise(net: &mut Net, name: &'static str) {
     let shape = net.shape((1, 4));
     let a = net.plain_input(kind, &shape);
     let b = net.plain_input(kind, &shape);
+    let output = net.file.tensor("out", kind, &shape);
+    net.operator(name, &[a, b], &[output], 0, Vec::new());
+}
+
+pub(super) fn bits(net: &mut Net, name: &'static str) {
+    let shifts = name == "STABLEHLO_SHIFT_LEFT";
+    let kind = match shifts {
+        true => net.kind(&[Int8, Int16, Int32]),
+        false => net.kind(&[Bool, Int8, Int16, Int32, Int64]),
+    };
+    let shape = net.shape((1, 4));
+    let a = net.plain_input(kind, &shape);
+    let b = net.plain_input(kind, &shape);
+    if shifts {
+        // C++ does not say what places beyond an integer do.
+        let places = net.inputs.last_mut().map_or(&mut [][..], Vec::as_mut_slice);
+        let width = places.len() / usize::try_from(shape.iter().product::<i32>()).unwrap_or(1);
+        for (at, byte) in places.iter_mut().enumerate() {
+            *byte = if at % width == 0 { *byte % 8 } else { 0 };
+        }
+    }
     let output = net.file.tensor("out", kind, &shape);
     net.operator(name, &[a, b], &[output], 0, Vec::new());
 }
