@@ -62,6 +62,9 @@ fn pack(build: &Build, package: &Package, root: &Path) -> Result<PathBuf, String
         write(&control.join("triggers"), "activate-noawait ldconfig\n")?;
     }
     if package.name == "nnburst" {
+        // For the administrator's settings.
+        let settings = root.join("etc/nnburst");
+        fs::create_dir_all(&settings).map_err(at(&settings.display()))?;
         for (name, text) in SCRIPTS {
             let script = control.join(name);
             write(&script, text)?;
