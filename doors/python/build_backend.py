@@ -43,8 +43,10 @@ def build_program() -> None:
     target = folder / "nnburst"
     target.unlink(missing_ok=True)
     shutil.copy(programs[-1], target)
-    # What it is debugged with would be most of the wheel.
-    strip = shutil.which("strip")
+    # What it is debugged with would be most of the wheel. Another machine's programs are stripped by
+    # that machine's tools.
+    prefix = os.environ.get("CARGO_BUILD_TARGET", "").replace("-unknown", "")
+    strip = shutil.which(f"{prefix}-strip" if prefix else "strip")
     if strip:
         subprocess.run([strip, str(target)], check=True)
 

@@ -186,7 +186,7 @@ fn wheel(build: &Build, choice: &Choice) -> Result<Option<PathBuf>, String> {
     pip.env("PATH", format!("{}:{path}", tools.display()));
     pip.env("NNBURST_PROFILE", if choice.is_debug { "dev" } else { "release" });
     if let Some(target) = &choice.target {
-        pip.env("CARGO_BUILD_TARGET", target);
+        pip.env("CARGO_BUILD_TARGET", target).envs(install::linker(target));
     }
     call(&mut pip)?;
     let is_wheel = |file: &PathBuf| file.extension().is_some_and(|found| found == "whl");

@@ -173,7 +173,8 @@ fn build(options: &Options) -> Result<PathBuf, String> {
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let target = options.target.iter().flat_map(|target| ["--target", target]);
     let cargo = Cargo::new("install").args(["build"]).args(packages).args(features).args(target);
-    let cargo = options.target.iter().fold(cargo, |cargo, target| with_linker(cargo, target));
+    let linker = options.target.as_deref().and_then(linker);
+    let cargo = linker.iter().fold(cargo, |cargo, (variable, linker)| cargo.env(variable, linker));
     let usual = target_folder();
     let (folder, profile) = match options.build {
         Build::Debug => {
@@ -195,16 +196,14 @@ fn build(options: &Options) -> Result<PathBuf, String> {
     Ok(options.target.iter().fold(folder, |folder, target| folder.join(target)).join(profile))
 }
 
-/// Debian's cross compiler links for another machine, unless the environment names another linker.
-fn with_linker(cargo: Cargo, target: &str) -> Cargo {
+/// The variable by which cargo links for another machine with Debian's cross compiler, and that
+/// compiler; `None` where it is not installed, or where the environment names another linker.
+pub(crate) fn linker(target: &str) -> Option<(String, String)> {
     let variable = target.replace('-', "_").to_ascii_uppercase();
     let variable = format!("CARGO_TARGET_{variable}_LINKER");
     let linker = format!("{}-gcc", target.replace("-unknown", ""));
     let is_there = || std::process::Command::new(&linker).arg("--version").output().is_ok();
-    if std::env::var_os(&variable).is_none() && is_there() {
-        return cargo.env(&variable, &linker);
-    }
-    cargo
+    (std::env::var_os(&variable).is_none() && is_there()).then_some((variable, linker))
 }
 
 /// The files of a folder with an extension, sorted.
