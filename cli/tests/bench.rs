@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{fail, json, path, succeed};
+use common::{fail, json, path, run, succeed, text};
 
 #[test]
 fn several_streams_are_measured_together_and_each_for_itself() {
@@ -44,6 +44,14 @@ fn paced_calls_for_a_time_are_corrected_and_written_for_other_tools() {
     let total = text_of.split("Total count    =").nth(1).unwrap();
     let total: f64 = total.split(']').next().unwrap().trim().parse().unwrap();
     assert!(total >= calls, "{text_of}");
+
+    // Callers whose calls the driver gives up waited as well.
+    let args = ["bench", "--builtin", "mobilenet_v2_1.0_224", "--runs", "5", "--json"];
+    let output = run(&[&args[..], &["--period", "1", "--deadline", "0.1"]].concat());
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    let report = json(text(&output.stdout).trim_end());
+    assert_eq!(report["deadlines_missed"], 5, "{report}");
+    assert!(report["corrected_us"]["max"].as_f64().unwrap() >= 100.0, "{report}");
 
     let two = ["bench", "--builtin", "add1", "--builtin", "sine", "--hgrm", path(&hgrm)];
     assert!(fail(2, &two).contains("one model"));

@@ -105,8 +105,9 @@ struct Report {
     calls_per_s: f64,
     /// Of the calls that have a result.
     latency_us: Option<Summary>,
-    /// The same from when each call was due: a late call counts also for those that were due while
-    /// it ran and that nobody could begin (coordinated omission). Of paced calls alone.
+    /// From when each call was due, with or without a result: a late call counts also for those
+    /// that were due while it ran and that nobody could begin (coordinated omission). Of paced
+    /// calls alone.
     corrected_us: Option<Summary>,
     driver_us: Option<Summary>,
     overhead_us: Option<Summary>,
@@ -150,9 +151,9 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
     let series::SeriesFigures { figures, missed, took, streams } = &measured;
     let (period, deadline) = (args.pace.period, args.engine.deadline);
-    let corrected = period.map(|period| figures.latency.corrected(period));
+    let corrected = period.map(|period| figures.waiting.corrected(period));
     if let Some(path) = &args.hgrm {
-        write_hgrm(path, &corrected.as_ref().unwrap_or(&figures.latency).hgrm())?;
+        write_hgrm(path, &corrected.as_ref().unwrap_or(&figures.waiting).hgrm())?;
     }
     #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
     let calls_per_s = missed.of as f64 / took.as_secs_f64().max(1e-9);
@@ -196,32 +197,41 @@ fn write_hgrm(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| not_writable(path, &error))
 }
 
-/// The three figures of every call.
+/// The figures of every call.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) latency: Latencies,
+    /// The times that callers waited: latencies, and until a driver gave a call up for its deadline.
+    waiting: Latencies,
     pub(crate) driver: Latencies,
     pub(crate) overhead: Latencies,
 }
 
 impl Figures {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let (latency, driver, overhead) = (Latencies::new()?, Latencies::new()?, Latencies::new()?);
-        Ok(Self { latency, driver, overhead })
+        let [latency, waiting, driver, overhead] = [(); 4].map(|()| Latencies::new());
+        Ok(Self { latency: latency?, waiting: waiting?, driver: driver?, overhead: overhead? })
     }
 
     fn add(&mut self, others: &Self) {
         self.latency.add(&others.latency);
+        self.waiting.add(&others.waiting);
         self.driver.add(&others.driver);
         self.overhead.add(&others.overhead);
     }
 
     pub(crate) fn record(&mut self, sample: Sample) {
         self.latency.record(sample.latency);
+        self.waiting.record(sample.latency);
         if let Some(driver) = sample.driver {
             self.driver.record(driver);
             self.overhead.record(sample.latency.saturating_sub(driver));
         }
+    }
+
+    /// Records a call that the driver gave up.
+    fn record_given_up(&mut self, waited: Duration) {
+        self.waiting.record(waited);
     }
 }
 

@@ -114,9 +114,11 @@ impl Plan {
         let started = Instant::now();
         while !self.is_over(missed.of, started) {
             pacer.wait();
+            let begun = Instant::now();
             let (sample, is_late) = in_time(session.step(), self.deadline)?;
-            if let Some(sample) = sample {
-                figures.record(sample);
+            match sample {
+                Some(sample) => figures.record(sample),
+                None => figures.record_given_up(begun.elapsed()),
             }
             missed.of += 1;
             missed.deadlines += u64::from(is_late);
