@@ -17,10 +17,10 @@ pub(super) fn print(report: &ServiceReport, out: &mut dyn Write) -> Result<(), F
         1 => "1 client".to_owned(),
         several => format!("{several} clients"),
     };
-    line(&format!("  {clients} {whose}, {}", counts(&report.doing)), out)?;
-    if let Some(said) = refusals(report) {
-        line(&format!("  refused: {said}"), out)?;
-    }
+    let mut about = vec![format!("{clients} {whose}")];
+    about.extend(counts(&report.doing));
+    list("", &about, out)?;
+    list("refused: ", &refusals(report), out)?;
     if report.clients.iter().any(|client| !client.works.is_empty()) {
         line(&row(["", "per s", "p50 us", "p99", "max", "late", "q"].map(str::to_owned)), out)?;
     }
@@ -73,6 +73,24 @@ fn line(text: &str, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(writeln!(out, "{}", shortened(text, COLUMNS).trim_end())?)
 }
 
+/// Parts of a list, in as many lines as they take; nothing where there are none.
+fn list(heading: &str, parts: &[String], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut text = format!("  {heading}");
+    let mut indent = text.len();
+    for (number, part) in (1..).zip(parts) {
+        let separator = if number < parts.len() { ", " } else { "" };
+        let width = text.chars().count() + part.chars().count() + separator.trim_end().len();
+        if text.len() > indent && width > COLUMNS {
+            line(&text, out)?;
+            text = "    ".to_owned();
+            indent = text.len();
+        }
+        text.push_str(part);
+        text.push_str(separator);
+    }
+    if parts.is_empty() { Ok(()) } else { line(&text, out) }
+}
+
 /// The beginning of a text that is too long, with a mark.
 fn shortened(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
@@ -81,21 +99,19 @@ fn shortened(text: &str, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
-fn counts(doing: &Doing) -> String {
+fn counts(doing: &Doing) -> [String; 3] {
     let Doing { executions, failures, missed_deadlines, .. } = doing;
     let [all, failed, late] = [*executions, *failures, *missed_deadlines].map(compact);
-    format!("{all} executions, {failed} failed, {late} late")
+    [format!("{all} executions"), format!("{failed} failed"), format!("{late} late")]
 }
 
 /// The refusals of a service, most frequent first.
-fn refusals(report: &ServiceReport) -> Option<String> {
+fn refusals(report: &ServiceReport) -> Vec<String> {
     let of_budgets = report.resources.iter().map(|(name, it)| (name.replace('_', " "), it.refused));
     let of_calls = report.refused.iter().map(|(&status, &count)| (status.to_owned(), count));
     let mut all: Vec<_> = of_budgets.chain(of_calls).filter(|&(_, count)| count > 0).collect();
     all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let said: Vec<_> =
-        all.iter().map(|(why, count)| format!("{} {why}", compact(*count))).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    all.iter().map(|(why, count)| format!("{} {why}", compact(*count))).collect()
 }
 
 /// A count in five places at most.
@@ -201,7 +217,13 @@ mod tests {
             is_whole: false,
             resources: resources(),
             doing: doing(),
-            refused: BTreeMap::from([("INVALID_ARGUMENT", u64::MAX)]),
+            refused: [
+                "INVALID_ARGUMENT",
+                "OUTPUT_INSUFFICIENT_SIZE",
+                "RESOURCE_EXHAUSTED_TRANSIENT",
+            ]
+            .map(|status| (status, u64::MAX))
+            .into(),
             clients: vec![client],
             left_out: u64::MAX,
             times: Latencies::default(),
@@ -213,6 +235,10 @@ mod tests {
             assert!(line.chars().count() <= COLUMNS, "{line}");
         }
         assert!(text.contains("burst medium"), "{text}");
+        // Lists go on in the next line rather than end with a mark.
+        for whole in ["999k late\n", "G RESOURCE_EXHAUSTED_TRANSIENT\n", "G bytes of memory,\n"] {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
     }
 
     #[test]
