@@ -79,6 +79,7 @@ pub(crate) fn not_writable(path: &Path, error: &std::io::Error) -> Failure {
     let inner = error.get_ref().and_then(|inner| inner.source());
     let said = inner.map_or_else(|| error.to_string(), ToString::to_string);
     let cure = match error.kind() {
+        ErrorKind::NotFound if folder_of(path).is_dir() => "choose another folder".to_owned(),
         ErrorKind::NotFound => format!("make {folder} first"),
         ErrorKind::PermissionDenied => format!("{folder} is to be this user's to write in"),
         ErrorKind::NotADirectory => format!("a part of {folder} is a file: choose another folder"),

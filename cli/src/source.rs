@@ -8,7 +8,7 @@ use nnburst::{Device, builtin};
 use nnburst_tflite::{ImportError, ImportOptions, ModelFile, Route, TensorInfo, TensorKind};
 
 use crate::args::{Hint, Hybrid, ImportArgs, ModelArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, not_readable};
 
 /// A model, and what is known of it beside.
 #[derive(Debug)]
@@ -85,12 +85,9 @@ impl ModelSource {
             file_types: true,
             ..ImportOptions::default()
         };
-        let failed = |error: ImportError| {
-            let message = format!("{}: {error}", file.display());
-            match error {
-                ImportError::Io(_) => Failure::usage(message),
-                _ => Failure::check(message),
-            }
+        let failed = |error: ImportError| match error {
+            ImportError::Io(error) => not_readable(&file, &error),
+            error => Failure::check(format!("{}: {error}", file.display())),
         };
         let mut model_file = ModelFile::open(&file).map_err(failed)?;
         for (name, shape) in &import.shape {

@@ -36,6 +36,14 @@ fn files_that_are_none_are_named_with_a_cure() {
         assert!(says.iter().all(|part| said.contains(part)), "{arguments:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+    let said = fail(2, &["check", &at("none.tflite")]);
+    assert!(said.contains("none.tflite: ") && said.contains("its name is right"), "{said}");
+    let said = fail(2, &["run", "--builtin", "add1", "--output", "/proc/nowhere"]);
+    assert!(said.contains("/proc/nowhere: ") && said.contains("another folder"), "{said}");
+    let nowhere = at("no/services");
+    let output = command(&["dump", "nnburst-cpu"]).env("NNBURST_SERVICE_DIR", &nowhere).output();
+    let said = text(&output.unwrap().stderr);
+    assert!(said.contains("no/services/nnburst-cpu.sock") && said.contains("serve"), "{said}");
     let said = fail(2, &["bench", "--builtin", "add1", "--runs", "1", "--hgrm", &at("no/x.hgrm")]);
     assert!(said.contains("no/x.hgrm") && said.contains("make"), "{said}");
 }
