@@ -57,6 +57,8 @@ mod extensions;
 mod frame;
 #[cfg(feature = "futures")]
 mod futures;
+#[cfg(feature = "logging")]
+mod journal;
 mod log_format;
 #[cfg(feature = "logging")]
 mod logging;

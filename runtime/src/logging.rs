@@ -9,6 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
+use crate::journal::Journal;
 use crate::log_format::LogFormat;
 
 /// How a program begins to log.
@@ -75,9 +76,9 @@ pub fn start_logging_with(options: &LogOptions<'_>) -> Result<(), LoggingError> 
 fn write_events(filter: &str, format: LogFormat) -> Result<(), LoggingError> {
     let filter = EnvFilter::new(filter);
     let wants_journal = format == LogFormat::Journal || format == LogFormat::Auto && is_journal();
-    let (journal, result) = match wants_journal.then(tracing_journald::layer) {
+    let (journal, result) = match wants_journal.then(Journal::new) {
         None => (None, Ok(())),
-        Some(Ok(journal)) => (Some(journal.with_syslog_identifier("nnburst".to_owned())), Ok(())),
+        Some(Ok(journal)) => (Some(journal), Ok(())),
         Some(Err(error)) if format == LogFormat::Journal => {
             (None, Err(LoggingError::Journal(error)))
         }
@@ -87,7 +88,6 @@ fn write_events(filter: &str, format: LogFormat) -> Result<(), LoggingError> {
     // A program that listens already keeps its subscriber.
     let registry = tracing_subscriber::registry();
     if let Some(journal) = journal {
-        let journal = journal.with_field_prefix(Some("NNBURST".to_owned()));
         let _ = registry.with(journal.with_filter(filter)).try_init();
     } else if fcntl(io::stderr(), FcntlArg::F_GETFD).is_ok() {
         // Where standard error is closed its number goes to whatever is opened next.
