@@ -3,11 +3,11 @@
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::fixed::{exp_negative, one_over_one_plus};
-use nnburst_kernels::tensor::quant::{Multiplier, rdbpot, srdhm};
+use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, rdbpot, srdhm};
 use nnburst_kernels::tensor::{In, OpError, Out, Quantised, Real, poll};
 
 use super::Op;
-use super::support::{dispatch, plain};
+use super::support::{compiled, dispatch, plain};
 use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static SOFTMAX: Op = Op { lower };
@@ -237,6 +237,22 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
     }
     let table = exponentials(input.scale, beta)?;
     let (outer, count, inner) = input.shape.around(axis);
+    if inner == 1 && count < table.len() {
+        let isa = op.isa();
+        let label = compiled(isa, "softmax_byte", &input.shape, 0);
+        let exps = table.map(|of| of.exp.unwrap_or(0));
+        let addends = table.map(|of| of.addend);
+        op.emit(label, move |io| {
+            let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+            for line in poll::each(0..outer, 256) {
+                let places = line * count..(line + 1) * count;
+                let (from, to) = (input.slice(places.clone()), output.slice(places));
+                isa.run(ByteShares { from, to, exps: &exps, addends: &addends });
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     op.emit_with_scratch(plain("softmax_byte", &input.shape, 0), count, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<T>();
@@ -269,6 +285,44 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         Ok(())
     });
     Ok(())
+}
+
+/// The shares of a row of fewer than 256 bytes: looked up one by one, scaled in vectors.
+struct ByteShares<'a, T> {
+    from: In<'a, T>,
+    to: Out<'a, T>,
+    /// By the distance to the largest byte: the exponential, and the same with the bits of sums.
+    exps: &'a [i32; 256],
+    addends: &'a [i32; 256],
+}
+
+impl<T: Quantised> Loop for ByteShares<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { from, to, exps, addends } = self;
+        let (mut bytes, mut values) = ([T::default(); 256], [0i32; 256]);
+        let count = from.len().min(bytes.len());
+        from.copy_to(&mut bytes[..count]);
+        let bytes = &bytes[..count];
+        let max = bytes.iter().map(|q| q.to_i32()).max().unwrap_or(0);
+        let mut sum = 0i32;
+        for (value, q) in values.iter_mut().zip(bytes) {
+            let distance = usize::try_from(max - q.to_i32()).unwrap_or(0) & 255;
+            sum = sum.wrapping_add(addends[distance]);
+            *value = exps[distance];
+        }
+        let leading = sum.leading_zeros().cast_signed();
+        let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
+        let fraction = one_over_one_plus(scaled);
+        // The product's upper half, rounded, and what is shifted out of it.
+        let share = Multiplier { fraction, shift: leading - 12 - 23 };
+        let share = BranchlessMultiplier::from(share);
+        let mut shares = [T::default(); 256];
+        for (to, value) in shares.iter_mut().zip(values) {
+            *to = T::from_i32(share.apply(value).clamp(0, 255) - T::TO_UNSIGNED);
+        }
+        to.copy_from(In::of(&shares[..count]));
+    }
 }
 
 /// What a byte counts for, by its distance to the largest.

@@ -384,6 +384,7 @@ fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
     let [of_a, of_b] = [a, b].map(|it| Multiplier::new(f64::from(it.scale) / twice));
     let whole = f64::from(1 << (2 * SPARE)) * f64::from(result.scale);
     let to = Multiplier::new(twice * twice / whole);
+    let [of_a, of_b, to] = [of_a, of_b, to].map(BranchlessMultiplier::from);
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {
         let a = of_a.apply((a - points[0]) << SPARE);

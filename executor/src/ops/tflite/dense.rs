@@ -2,10 +2,12 @@
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier};
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::blockwise;
+use super::byte_matmul::{self, BytePairs, Rounding};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, f32_of, f64_of, low, round_f64};
@@ -267,6 +269,17 @@ impl Matrices {
     }
 }
 
+impl Matrices {
+    /// The order of both matrices' elements.
+    fn layouts(&self) -> (Layout, Layout) {
+        let [left, right] = self.strides.map(|[_, along]| along == 1);
+        (
+            if left { Layout::RowMajor } else { Layout::ColumnMajor },
+            if right { Layout::ColumnMajor } else { Layout::RowMajor },
+        )
+    }
+}
+
 /// BATCH_MATMUL of floats, of integers of one type, and of floats by 8-bit integers.
 pub(super) fn batch_matmul(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (a, b, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
@@ -291,8 +304,7 @@ fn work_of(matrices: &Matrices, shape: &Shape) -> u64 {
 fn floats(call: &mut OperatorCall<'_, '_>, of: Matrices, shape: &Shape) -> Lowered {
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     let Matrices { rows, depth, columns, .. } = of;
-    let left = if of.strides[0][1] == 1 { Layout::RowMajor } else { Layout::ColumnMajor };
-    let right = if of.strides[1][1] == 1 { Layout::ColumnMajor } else { Layout::RowMajor };
+    let (left, right) = of.layouts();
     if let Some(product) = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right) {
         let label = Label { form: product.isa(), ..label };
         let (bands, scratch) = (of.pairs.len(), 4 * product.scratch_len());
@@ -369,6 +381,22 @@ fn products(
     let requantise = Requantise::new(a, &[b.scale], result, wide, range);
     let zeros = [a.zero_point, b.zero_point];
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
+    if a.kind == b.kind && !wide {
+        let Matrices { rows, columns, depth, ref pairs, .. } = of;
+        let pairs = BytePairs { rows, depth, columns, pairs: pairs.clone(), zeros };
+        let (left, right) = of.layouts();
+        let product = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right);
+        if let Some(product) = product.filter(|_| pairs.fits()) {
+            let label = Label { form: product.isa(), ..label };
+            let scale = f64::from(a.scale) * f64::from(b.scale) / f64::from(result.scale);
+            let multiplier = BranchlessMultiplier::from(Multiplier::new(scale));
+            let rounding = Rounding { multiplier, zero_point: result.zero_point, range };
+            by_kind!(a.kind, [I8 i8, U8 u8], T => {
+                byte_matmul::emit::<T>(call, label, pairs, product, rounding);
+            });
+            return Ok(());
+        }
+    }
     let bands = of.pairs.len();
     // The row, and its bytes where both factors have 16 bits; the columns.
     let scratch = 2 * of.depth * (of.columns + 3);

@@ -14,6 +14,7 @@ mod binary;
 mod bits;
 mod blocks;
 mod blockwise;
+mod byte_matmul;
 mod combine;
 mod conv;
 mod convert;

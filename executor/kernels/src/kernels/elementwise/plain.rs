@@ -52,9 +52,6 @@ fn avx2(work: impl Loop) {
 /// Elements of a block.
 const BLOCK: usize = 64;
 
-/// Elements of a block of what is left of a row, such as the channels of a pixel.
-const SMALL: usize = 16;
-
 /// Each element of `output` from the one of `input` at its place, which it may be written over.
 pub fn map<T: Element, U: Element>(
     isa: Isa,
@@ -103,26 +100,21 @@ pub struct Zip<'a, T, U, F> {
 impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
     #[inline(always)]
     fn run(self) {
-        let len = self.output.len();
-        let (whole, small) = (len / BLOCK * BLOCK, len / SMALL * SMALL);
-        (0..whole).step_by(BLOCK).for_each(|at| self.block::<BLOCK>(at));
-        (whole..small).step_by(SMALL).for_each(|at| self.block::<SMALL>(at));
-        (small..len).for_each(|at| self.block::<1>(at));
-    }
-}
-
-impl<T: Element, U: Element, F: Fn(T, T) -> U> Zip<'_, T, U, F> {
-    #[inline(always)]
-    fn block<const N: usize>(&self, at: usize) {
-        let len = self.output.len();
-        let block = |of: In<'_, T>| match of.len() == len {
-            true => of.block::<N>(at),
-            false => [of.get(0); N],
+        let Self { a, b, output, each } = self;
+        let len = output.len();
+        let block = |of: In<'_, T>, at: usize| match of.len() == len {
+            true => of.block::<BLOCK>(at),
+            false => [of.get(0); BLOCK],
         };
-        let (xs, ys) = (block(self.a), block(self.b));
-        let mut zs = [U::default(); N];
-        zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = (self.each)(x, y));
-        self.output.set_block(at, zs);
+        let one = |of: In<'_, T>, at: usize| of.get(if of.len() == len { at } else { 0 });
+        let whole = len / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let (xs, ys) = (block(a, at), block(b, at));
+            let mut zs = [U::default(); BLOCK];
+            zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = each(x, y));
+            output.set_block(at, zs);
+        }
+        (whole..len).for_each(|at| output.set(at, each(one(a, at), one(b, at))));
     }
 }
 

@@ -55,6 +55,15 @@ impl PanelSums for Pairs {
     }
 
     #[inline(always)]
+    fn plus(mut self, _: Avx2, other: Self) -> Self {
+        for (sums, others) in self.0.iter_mut().zip(other.0) {
+            // SAFETY: `Avx2` proves the instruction set.
+            *sums = unsafe { _mm256_add_epi32(*sums, others) };
+        }
+        self
+    }
+
+    #[inline(always)]
     unsafe fn store(self, _: Avx2, start: *const i32, to: *mut i32) {
         let [a, b, c, d] = self.0;
         // SAFETY: as the caller promises, eight columns each; sums are proof of the instruction

@@ -30,8 +30,7 @@ pub(super) struct GemvKernel {
     /// True if the row's bytes are taken as signed.
     pub(super) signed: bool,
     /// The panels that are summed side by side. Their lines lie in turns, so that weights are read
-    /// from the first to the last: of several places that are read at a time, each too short for
-    /// the prefetcher, half as much comes from L2.
+    /// from the first to the last.
     pub(super) side: usize,
 }
 

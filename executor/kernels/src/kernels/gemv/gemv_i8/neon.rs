@@ -55,6 +55,15 @@ impl PanelSums for Pairs {
     }
 
     #[inline(always)]
+    fn plus(mut self, _: Neon, other: Self) -> Self {
+        for (sums, others) in self.0.iter_mut().flatten().zip(other.0.into_iter().flatten()) {
+            // SAFETY: `Neon` proves the instruction set.
+            *sums = unsafe { vaddq_s32(*sums, others) };
+        }
+        self
+    }
+
+    #[inline(always)]
     unsafe fn store(self, _: Neon, start: *const i32, to: *mut i32) {
         for (quarter, [low, high]) in self.0.into_iter().enumerate() {
             // SAFETY: as the caller promises, four columns each; sums are proof of the instruction

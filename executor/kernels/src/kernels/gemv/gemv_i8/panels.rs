@@ -25,6 +25,9 @@ pub(super) trait PanelSums: Copy {
     /// The line is there.
     unsafe fn with_products(self, isa: Self::Isa, word: Self::Word, line: *const i8) -> Self;
 
+    /// The sums of both.
+    fn plus(self, isa: Self::Isa, other: Self) -> Self;
+
     /// Stores them, what each starts with added.
     ///
     /// # Safety
@@ -58,6 +61,12 @@ impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
             // SAFETY: a part of the line.
             *sums = isa.dot(*sums, word, unsafe { isa.words(part.cast()) });
         }
+        self
+    }
+
+    #[inline(always)]
+    fn plus(mut self, _: D, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(sums, others)| *sums = sums.add(others));
         self
     }
 
@@ -134,7 +143,24 @@ unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
     // SAFETY: words of the rows, and a line of each panel for each of them.
     unsafe {
         let mut sums = [[S::zero(isa); COUNT]; ROWS];
-        for word in 0..words {
+        let mut done = 0;
+        if ROWS == 1 {
+            // Every other word has sums of its own: each product waits for the one before it.
+            let mut others = [S::zero(isa); COUNT];
+            done = words / 2 * 2;
+            for word in (0..done).step_by(2) {
+                let (x, y) = (S::word(isa, rows.add(word)), S::word(isa, rows.add(word + 1)));
+                for (at, (sums, others)) in sums[0].iter_mut().zip(&mut others).enumerate() {
+                    *sums = sums.with_products(isa, x, weights.add((word * COUNT + at) * line));
+                    let next = weights.add(((word + 1) * COUNT + at) * line);
+                    *others = others.with_products(isa, y, next);
+                }
+            }
+            for (sums, others) in sums[0].iter_mut().zip(others) {
+                *sums = sums.plus(isa, others);
+            }
+        }
+        for word in done..words {
             for (row, sums) in sums.iter_mut().enumerate() {
                 let x = S::word(isa, rows.add(row * words + word));
                 for (at, sums) in sums.iter_mut().enumerate() {
