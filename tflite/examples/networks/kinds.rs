@@ -16,9 +16,10 @@ pub(crate) const KINDS: &[Kind] = &[
     ("deeplab", deeplab),
     ("yolo", yolo),
     ("speech", speech),
-    ("vit_tiny", vit_tiny),
-    ("mobilebert", mobilebert),
 ];
+
+/// Transformers.
+pub(crate) const TRANSFORMERS: &[Kind] = &[("vit_tiny", vit_tiny), ("mobilebert", mobilebert)];
 
 /// Numbers that each kind comes in, with the ends of names.
 pub(crate) const NUMBERS: &[(&str, Numbers)] = &[
@@ -27,6 +28,10 @@ pub(crate) const NUMBERS: &[(&str, Numbers)] = &[
     ("int8", Numbers::Signed),
     ("int8_per_tensor", Numbers::SignedPerTensor),
 ];
+
+/// Numbers that transformers come in: the interpreter's BATCH_MATMUL takes no unsigned bytes.
+pub(crate) const TRANSFORMER_NUMBERS: &[(&str, Numbers)] =
+    &[("float", Numbers::Float), ("int8", Numbers::Signed)];
 
 /// An inverted residual: expand, depthwise, project, and the sum where shapes allow.
 fn inverted(

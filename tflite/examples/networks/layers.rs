@@ -307,9 +307,9 @@ impl Network {
         y
     }
 
-    /// ADD, SUB or MUL; of a larger tensor and one that may be broadcast to it.
+    /// ADD, SUB or MUL of tensors that are broadcast to each other.
     pub(crate) fn binary(&mut self, name: &str, a: &LayerTensor, b: &LayerTensor) -> LayerTensor {
-        let y = self.result(if count(&a.shape) < count(&b.shape) { &b.shape } else { &a.shape });
+        let y = self.result(&broadcast(&a.shape, &b.shape));
         let options = match name {
             "ADD" => 11,
             "SUB" => 28,
@@ -390,6 +390,14 @@ impl Network {
         self.file.operator_with(name, &[x.id, size], &[y.id], options, fields);
         y
     }
+}
+
+/// The shape of what two tensors are broadcast to.
+fn broadcast(a: &[i32], b: &[i32]) -> Vec<i32> {
+    let rank = a.len().max(b.len());
+    let extent =
+        |of: &[i32], axis: usize| (axis + of.len()).checked_sub(rank).map_or(1, |axis| of[axis]);
+    (0..rank).map(|axis| extent(a, axis).max(extent(b, axis))).collect()
 }
 
 fn count(shape: &[i32]) -> usize {

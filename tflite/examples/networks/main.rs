@@ -15,26 +15,31 @@ mod transformers;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use kinds::{KINDS, NUMBERS};
+use kinds::{KINDS, NUMBERS, TRANSFORMER_NUMBERS, TRANSFORMERS};
 use layers::Network;
-use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
-use nnburst_hal::{View, ViewMut};
-use nnburst_tflite::{Imported, TensorInfo, TensorKind};
+use nnburst_executor::{
+    CompileOptions, Control, ExtensionRegistry, Input, Output, Plan, TfliteExecutor,
+};
+use nnburst_hal::{View, ViewMut, tflite_extension};
+use nnburst_tflite::{ImportOptions, Imported, TensorInfo, TensorKind};
 use serde_json::{Map, Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: networks DIR")?;
     let folder = Path::new(&folder);
     let mut models = Map::new();
-    for (kind, make) in KINDS {
-        for &(end, numbers) in NUMBERS {
-            let name = format!("{kind}_{end}");
-            let mut network = Network::new(numbers);
-            make(&mut network);
-            let entry = write(&folder.join(&name), &name, network)?;
-            models.insert(name, entry);
-        }
+    let kinds = KINDS.iter().flat_map(|kind| NUMBERS.iter().map(move |numbers| (kind, numbers)));
+    let transformers = TRANSFORMERS.iter();
+    let transformers = transformers
+        .flat_map(|kind| TRANSFORMER_NUMBERS.iter().map(move |numbers| (kind, numbers)));
+    for ((kind, make), &(end, numbers)) in kinds.chain(transformers) {
+        let name = format!("{kind}_{end}");
+        let mut network = Network::new(numbers);
+        make(&mut network);
+        let entry = write(&folder.join(&name), &name, network)?;
+        models.insert(name, entry);
     }
     fs::write(folder.join("manifest.json"), json!({ "models": models }).to_string())?;
     Ok(())
@@ -45,11 +50,16 @@ fn write(folder: &Path, name: &str, network: Network) -> Result<Value, Box<dyn E
     fs::create_dir_all(folder)?;
     let file = network.build();
     fs::write(folder.join("model.tflite"), &file)?;
-    let imported = Imported::from_bytes(&file).map_err(|error| format!("{name}: {error}"))?;
+    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let imported = Imported::from_bytes_with(&file, options);
+    let imported = imported.map_err(|error| format!("{name}: {error}"))?;
     let inputs: Vec<Vec<u8>> = imported.inputs.iter().map(image).collect();
     let mut outputs: Vec<Vec<u8>> = imported.outputs.iter().map(|it| vec![0; bytes(it)]).collect();
-    let plan = Plan::compile(&imported.model, &CompileOptions::default())
-        .map_err(|error| format!("{name}: {error}"))?;
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(tflite_extension::NAME, Arc::new(TfliteExecutor));
+    let options = CompileOptions { extensions, ..CompileOptions::default() };
+    let plan =
+        Plan::compile(&imported.model, &options).map_err(|error| format!("{name}: {error}"))?;
     let views: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
     let results: Vec<_> = outputs.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
     plan.session().run(&views, &results, &Control::default())?;

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a
-//! virtual environment with them is, or is made, with pip. Networks of random weights
-//! (`--rows other`) are written into `target/networks` first; `--all` takes every network of the
-//! shared folders instead, and leaves out, with the reason, what either engine doesn't run. Each row is measured in rounds, a
-//! process of theirs and one of ours in turn on one pinned core; a round gives a ratio, and the row
-//! the median of the ratios and their spread. The machine drifts from minute to minute: only ratios
-//! of one run mean anything.
+//! virtual environment with them is, or is made, with pip. Networks of random weights (`--rows
+//! other,transformer`) are written into `target/networks` first; `--all` takes every network of the
+//! shared folders instead, and leaves out, with the reason, what either engine doesn't run. Each
+//! row is measured in rounds, a process of theirs and one of ours in turn on one pinned core; a
+//! round gives a ratio, and the row the median of the ratios and their spread. The machine drifts
+//! from minute to minute: only ratios of one run mean anything.
 
 mod engines;
 mod report;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::{Cargo, Outcome, root, target_folder};
 use engines::Engines;
-use rows::{FOLDERS, ModelOrigin, OTHERS, PeerRow, ROWS};
+use rows::{FOLDERS, ModelOrigin, OTHERS, PeerRow, ROWS, TRANSFORMERS};
 
 /// The options of the command line.
 struct Options {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let names: Vec<_> = names.iter().map(|(name, folder)| ([name.as_str()], *folder)).collect();
     let all: Vec<PeerRow<'_>> = match options.all {
         true => names.iter().map(|(name, folder)| rows::any(folder, name)).collect(),
-        false => ROWS.iter().chain(OTHERS).copied().collect(),
+        false => ROWS.iter().chain(OTHERS).chain(TRANSFORMERS).copied().collect(),
     };
     let mut chosen: Vec<_> = all.iter().filter(|row| options.wants(row)).collect();
     if chosen.is_empty() {

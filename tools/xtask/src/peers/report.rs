@@ -122,7 +122,7 @@ fn median(sorted: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{OTHERS, ROWS};
+    use super::super::rows::{OTHERS, ROWS, TRANSFORMERS};
     use super::*;
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn names_of_rows_are_unlike() {
-        let rows: Vec<_> = ROWS.iter().chain(OTHERS).collect();
+        let rows: Vec<_> = ROWS.iter().chain(OTHERS).chain(TRANSFORMERS).collect();
         for (at, row) in rows.iter().enumerate() {
             assert!(!rows[..at].iter().any(|other| other.name == row.name), "{}", row.name);
             assert!(row.aim <= row.must, "{}", row.name);

@@ -113,8 +113,18 @@ pub(super) const OTHERS: &[PeerRow<'_>] = others![
     "deeplab",
     "yolo",
     "speech",
-    "vit_tiny",
-    "mobilebert",
+];
+
+const fn transformer(name: &'static str, models: &'static [&'static str]) -> PeerRow<'static> {
+    PeerRow { origin: ModelOrigin::Made, ..row(name, models, 0.8, 0.7) }
+}
+
+/// Transformers, of which the interpreter takes no unsigned bytes.
+pub(super) const TRANSFORMERS: &[PeerRow<'_>] = &[
+    transformer("transformer vit_tiny float", &["vit_tiny_float"]),
+    transformer("transformer vit_tiny int8", &["vit_tiny_int8"]),
+    transformer("transformer mobilebert float", &["mobilebert_float"]),
+    transformer("transformer mobilebert int8", &["mobilebert_int8"]),
 ];
 
 /// The row of a model of `folder`, with the targets of any network.
