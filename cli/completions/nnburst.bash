@@ -187,7 +187,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__bench)
-            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -218,6 +218,10 @@ _nnburst() {
                     return 0
                     ;;
                 --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -273,7 +277,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__check)
-            opts="-h --builtin --device --devices --json --shape --hybrid --help"
+            opts="-h --builtin --device --devices --json --shape --batch --hybrid --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -292,6 +296,10 @@ _nnburst() {
                     return 0
                     ;;
                 --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -349,7 +357,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__dot)
-            opts="-h --builtin --shape --hybrid --help"
+            opts="-h --builtin --shape --batch --hybrid --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,6 +368,10 @@ _nnburst() {
                     return 0
                     ;;
                 --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1073,7 +1085,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__run)
-            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1112,6 +1124,10 @@ _nnburst() {
                     return 0
                     ;;
                 --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1231,7 +1247,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__trace)
-            opts="-o -h --builtin --output --runs --shape --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-o -h --builtin --output --runs --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1254,6 +1270,10 @@ _nnburst() {
                     return 0
                     ;;
                 --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

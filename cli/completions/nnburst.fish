@@ -53,6 +53,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l output -d 'Write
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l steps -d 'Run on N consecutive inputs of each file, the model\'s state kept in between' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l reset-every -d 'Start anew, the model\'s state as before the first step, every N steps' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l period -d 'Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]' -r
@@ -85,6 +86,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l warmup -d 'Cal
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l streams -d 'Callers at the same time, each with a model and a burst of its own on the same device; with --period each at its own moment of it' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hgrm -d 'Write the distribution of the latencies of the only model, in microseconds, as tools for HdrHistogram draw it; with --period from when each call was due' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l period -d 'Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]' -r
@@ -120,6 +122,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l builtin -d 'A 
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l device -d 'The device to ask [default: embedded]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l devices -d 'Say how the model would be spread over these devices, and why' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l json -d 'Print one JSON object'
@@ -128,6 +131,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -l json -d 'Prin
 complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -189,6 +193,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l builtin -d 'A 
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -s o -l output -d 'The file; one that is there is replaced. ui.perfetto.dev and chrome://tracing open it' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l runs -d 'Requests, after as many to warm up as `bench` has' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
 widened\t'Weights are widened to floats'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l period -d 'Milliseconds from call to call, as a camera or sound card would pace them [default: back to back]' -r

@@ -73,6 +73,11 @@ impl ModelSource {
         Ok(Some(plain))
     }
 
+    /// The requests that the model was made to compute at once.
+    pub(crate) fn batch(&self) -> u32 {
+        self.file.as_ref().map_or(1, |(_, import)| import.batch)
+    }
+
     /// The model at `path`, with operations of the extension or without.
     pub(crate) fn open(path: &Path, import: &ImportArgs, extension: bool) -> Result<Self, Failure> {
         let start = Instant::now();
@@ -83,6 +88,7 @@ impl ModelSource {
             extension,
             widened_hybrid,
             file_types: true,
+            batch: import.batch,
             ..ImportOptions::default()
         };
         let failed = |error: ImportError| match error {

@@ -4,6 +4,8 @@
 mod common;
 
 use common::{fail, json, path, run, succeed, text};
+use nnburst_tflite::TensorKind;
+use nnburst_tflite::testing::TfliteFile;
 
 #[test]
 fn several_streams_are_measured_together_and_each_for_itself() {
@@ -55,4 +57,27 @@ fn paced_calls_for_a_time_are_corrected_and_written_for_other_tools() {
 
     let two = ["bench", "--builtin", "add1", "--builtin", "sine", "--hgrm", path(&hgrm)];
     assert!(fail(2, &two).contains("one model"));
+}
+
+#[test]
+fn batches_count_requests_and_are_refused_where_requests_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model.tflite");
+    let write = |shape: &[i32]| {
+        let mut file = TfliteFile::new();
+        let x = file.input("x", TensorKind::Float32, shape);
+        let y = file.tensor("y", TensorKind::Float32, shape);
+        file.operator("RELU", &[x], &[y]);
+        file.outputs(&[y]);
+        std::fs::write(&model, file.build()).unwrap();
+    };
+    write(&[1, 6]);
+    let args = ["bench", path(&model), "--batch", "8", "--runs", "20"];
+    let report = json(succeed(&[&args[..], &["--json"]].concat()).trim_end());
+    assert_eq!((&report["batch"], &report["runs"]), (&json("8"), &json("20")));
+    let rates = ["results_per_s", "calls_per_s"].map(|rate| report[rate].as_f64().unwrap());
+    assert!((rates[0] / rates[1] - 8.0).abs() < 0.1, "{report}");
+    assert!(succeed(&args).contains("batches of 8, "));
+    write(&[2, 6]);
+    assert!(fail(1, &args).contains("can't hold 8 requests"));
 }

@@ -41,6 +41,7 @@ mod answer;
 #[cfg(feature = "futures")]
 mod asynchronous;
 mod background;
+mod batches;
 pub mod builtin;
 mod burst;
 mod cache;
@@ -86,6 +87,7 @@ pub use nnburst_hal_ipc::{
 
 #[cfg(feature = "futures")]
 pub use asynchronous::{AsyncBurst, FrameFuture};
+pub use batches::{BatchAnswers, BatchOptions, BatchPlace, Batches};
 pub use burst::{Burst, BurstOptions, CallOptions, Finished, Unsubmitted};
 pub use compilation::Compilation;
 pub use compile::{

@@ -1,5 +1,6 @@
 //! A .tflite file in memory, from which models are imported: all of it, or some of its operators.
 
+use std::borrow::Cow;
 use std::fs::File as OsFile;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -13,7 +14,7 @@ use crate::contents::Contents;
 use crate::error::ImportError;
 use crate::finish::{Parts, extensions};
 use crate::flatbuffer::Budget;
-use crate::lower::{Import, lower_all};
+use crate::lower::{Import, batched_inputs, lower_all};
 use crate::model::{ImportOptions, Imported};
 use crate::packed_files;
 use crate::registry::CustomOperators;
@@ -185,9 +186,14 @@ impl ModelFile {
     pub fn import(&self, options: ImportOptions) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
         let mut file = File::parse(&self.bytes, &budget)?;
-        if !self.resized.is_empty() {
+        let mut shapes = Cow::Borrowed(&self.resized);
+        if options.batch > 1 {
+            let batched = batched_inputs(first_graph(&file)?, &self.resized, options.batch)?;
+            shapes = Cow::Owned(batched);
+        }
+        if !shapes.is_empty() {
             first_graph(&file)?;
-            reshape(&mut file, &self.resized, false);
+            reshape(&mut file, &shapes, false);
         }
         open_graphs(&mut file, &budget)?;
         let graph = first_graph(&file)?;
@@ -222,7 +228,8 @@ impl ModelFile {
         reshape(&mut file, request.shapes, request.infer_shapes);
         open_graphs(&mut file, &budget)?;
         let mut import = Import::new(&file, first_graph(&file)?);
-        import.options = options;
+        // The shapes of a part are the request's.
+        import.options = ImportOptions { batch: 0, ..options };
         import.customs = Some(&self.customs);
         import.is_part = true;
         self.finish(import, request.operators, &budget)

@@ -21,6 +21,10 @@ pub struct ImportOptions {
     /// the operators behind the file's own, as far as the model has it: some become part of
     /// another operation, or are of types that no output has. For looking into a network.
     pub keep_tensors: bool,
+    /// Requests that the model computes at once, where the file is made for one: the first extent
+    /// of all inputs and outputs, in the order of the requests. Files whose operators may compute
+    /// one request from another are refused, as are those with variables. 0 or 1: as in the file.
+    pub batch: u32,
 }
 
 /// The operations that an operator became.

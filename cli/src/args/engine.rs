@@ -164,6 +164,10 @@ pub(crate) struct ImportArgs {
     /// has another.
     #[arg(long, value_name = "NAME=DIMS", value_parser = named_shape)]
     pub(crate) shape: Vec<(String, Vec<u32>)>,
+    /// Requests that the model computes at once, where its file is made for one: the first extent
+    /// of all inputs and outputs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) batch: u32,
     /// The arithmetic of float layers with compressed weights.
     #[arg(long, value_enum, default_value_t = Hybrid::Tflite)]
     pub(crate) hybrid: Hybrid,

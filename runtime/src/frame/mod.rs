@@ -199,7 +199,7 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such input, or its type or size are others.
     pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<()> {
-        check_type::<T>("input", input, self.0.inputs.get(input))?;
+        self.check::<T>(Direction::Input, input)?;
         self.write_bytes(input, bytemuck::cast_slice(values))
     }
 
@@ -240,7 +240,7 @@ impl Frame {
     /// # Errors
     /// [`RuntimeError::Argument`] if there is no such output or its type is another.
     pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<()> {
-        check_type::<T>("output", output, self.0.outputs.get(output))?;
+        self.check::<T>(Direction::Output, output)?;
         let _access = self.mapping_of(Direction::Output, output)?.begin_access(Access::Read)?;
         self.output(output)?.copy_to_slice(bytemuck::cast_slice_mut(values));
         Ok(())
@@ -285,6 +285,22 @@ impl Frame {
         }
         let mapping = self.place(Direction::Output, output, argument)?.mapping()?;
         mapping.view(range).ok_or_else(|| outside(Direction::Output, output))
+    }
+
+    /// Checks that an argument is of the type of `T`; one that is not there is said by whoever looks
+    /// for its bytes.
+    pub(crate) fn check<T: Element>(&self, direction: Direction, index: usize) -> Result<()> {
+        let kinds = match direction {
+            Direction::Input => &self.0.inputs,
+            Direction::Output => &self.0.outputs,
+        };
+        match kinds.get(index) {
+            Some(kind) if !T::KINDS.contains(kind) => Err(RuntimeError::Argument(format!(
+                "{direction} {index} is a {kind}, not one of {}",
+                std::any::type_name::<T>()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The mapping that an argument lies in.
@@ -454,17 +470,6 @@ fn outside(direction: Direction, index: usize) -> RuntimeError {
     RuntimeError::Argument(format!(
         "{direction} {index} is not within its memory, or that is read-only"
     ))
-}
-
-fn check_type<T: Element>(what: &str, index: usize, kind: Option<&OperandType>) -> Result<()> {
-    match kind {
-        Some(kind) if !T::KINDS.contains(kind) => Err(RuntimeError::Argument(format!(
-            "{what} {index} is a {kind}, not one of {}",
-            std::any::type_name::<T>()
-        ))),
-        // A missing argument is said by whoever looks for its bytes.
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

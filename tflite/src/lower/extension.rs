@@ -407,7 +407,7 @@ impl Lower<'_, '_> {
             let is_there = operand.lifetime == OperandLifeTime::TemporaryVariable;
             is_there && is_open(&operand.dimensions)
         });
-        let builtin = self.import.file.codes[self.op.code].builtin;
+        let builtin = self.builtin();
         if !is_open && !self.has_open_shape(builtin) {
             return;
         }

@@ -16,7 +16,7 @@ impl Lower<'_, '_> {
         if !self.op.outputs.iter().any(|&output| tensors[output].is_shape_open) {
             return None;
         }
-        match self.import.file.codes[self.op.code].builtin {
+        match self.builtin() {
             Builtin::Conv2d => self.conv_misfit(false),
             Builtin::DepthwiseConv2d => self.conv_misfit(true),
             Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => {

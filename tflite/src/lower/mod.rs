@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod basic_lstm;
+mod batch;
 mod bidirectional;
 mod blockwise;
 mod branches;
@@ -35,6 +36,7 @@ mod variables;
 
 use nnburst_hal::{OperandType, OperationType};
 
+pub(crate) use batch::batched_inputs;
 pub(crate) use import::Import;
 pub(crate) use route::lower_all;
 
@@ -112,6 +114,10 @@ impl<'a> Lower<'_, 'a> {
         &mut self.import.builder
     }
 
+    fn builtin(&self) -> Builtin {
+        self.import.file.codes[self.op.code].builtin
+    }
+
     /// The options, which are of this type.
     fn options(&self, kind: OptionsKind) -> Lowered<Fields<'a>> {
         Ok(self.op.options.of(kind)?)
@@ -126,7 +132,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// Returns whether an argument without elements is one that is left out. Else it is a value.
     fn may_lack(&self, argument: usize) -> bool {
-        match self.import.file.codes[self.op.code].builtin {
+        match self.builtin() {
             // What it holds is the shape of a scalar, unless the options have another.
             Builtin::Reshape => argument == 1,
             Builtin::Conv2d
@@ -260,7 +266,7 @@ impl<'a> Lower<'_, 'a> {
     /// The code of the activation that the interpreter fuses: TANH and SIGN_BIT change nothing
     /// there but in layers with weights of their own for each output.
     fn fused(&self, code: i8) -> i8 {
-        match self.import.file.codes[self.op.code].builtin {
+        match self.builtin() {
             Builtin::Add
             | Builtin::Sub
             | Builtin::Mul

@@ -43,6 +43,9 @@ impl<'a> Import<'a> {
     /// extension's, if it may be used and has it; else to NNAPI's whatever their results are.
     pub(crate) fn lower_one(&mut self, op: &'a Operator<'a>) -> Result<Route, Refusal> {
         let import = self;
+        if let Some(why) = (Lower { import: &mut *import, op }).mixes_batch() {
+            return Err(Refusal::Unsupported(why));
+        }
         if let Some((operator, registry)) = import.registered(op) {
             return import.by_program(op, operator, registry);
         }
@@ -162,7 +165,7 @@ impl Lower<'_, '_> {
             |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
         let is_packed = |kind| is_stored(kind) || kind == Some(TensorKind::Int4);
         let input = kind(0);
-        let builtin = self.import.file.codes[self.op.code].builtin;
+        let builtin = self.builtin();
         let mut arguments = (0..self.op.inputs.len()).filter_map(|at| self.optional_tensor(at));
         if arguments.any(|index| self.import.has_no_elements(index)) {
             return Some("NNAPI reduces nothing without elements");
@@ -279,7 +282,7 @@ impl Lower<'_, '_> {
     /// Returns whether operations from `first` on go by way of floats where the operator is of
     /// integers.
     fn goes_by_floats(&self, first: usize) -> bool {
-        let builtin = self.import.file.codes[self.op.code].builtin;
+        let builtin = self.builtin();
         if matches!(builtin, Builtin::Quantize | Builtin::Dequantize) {
             return false;
         }

@@ -207,7 +207,7 @@ impl Lower<'_, '_> {
 
     fn folded_values(&self) -> Option<Vec<i64>> {
         let ints = |argument| self.constant_ints(argument).ok();
-        match self.import.file.codes[self.op.code].builtin {
+        match self.builtin() {
             Builtin::Shape => {
                 let dims = self.static_dims(0)?;
                 Some(dims.into_iter().map(i64::from).collect())

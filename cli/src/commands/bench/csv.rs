@@ -10,7 +10,7 @@ use crate::stats::Summary;
 const FIGURES: [&str; 7] = ["min", "p50", "p90", "p99", "p999", "max", "mean"];
 
 /// Columns before the summaries.
-const HEADING: &str = "model,device,mode,wait,threads,streams,priority,preference,period_ms,\
+const HEADING: &str = "model,device,mode,wait,threads,streams,batch,priority,preference,period_ms,\
 deadline_ms,runs,duration_s,calls_per_s,periods_missed,deadlines_missed,load_ms,compile_ms,\
 peak_rss_mib";
 
@@ -25,7 +25,7 @@ pub(super) fn heading(out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 pub(super) fn row(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
-    let Report { mode, wait, threads, streams, priority, preference, .. } = report;
+    let Report { mode, wait, threads, streams, batch, priority, preference, .. } = report;
     let Report { runs, duration_s, calls_per_s, load_ms, compile_ms, peak_rss_mib, .. } = report;
     let [model, device] = [&report.model, &report.device].map(|text| text.replace('"', "\"\""));
     let period = optional(report.period_ms);
@@ -33,8 +33,8 @@ pub(super) fn row(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
     let [periods, deadlines] = [report.periods_missed, report.deadlines_missed].map(optional);
     write!(
         out,
-        "\"{model}\",\"{device}\",{mode},{wait},{threads},{streams},{priority},{preference},\
-         {period},{deadline},{runs},{duration_s:.3},{calls_per_s:.1},{periods},{deadlines},\
+        "\"{model}\",\"{device}\",{mode},{wait},{threads},{streams},{batch},{priority},\
+         {preference},{period},{deadline},{runs},{duration_s:.3},{calls_per_s:.1},{periods},{deadlines},\
          {load_ms:.3},{compile_ms:.3},{peak_rss_mib}"
     )?;
     let Report { latency_us, corrected_us, driver_us, overhead_us, .. } = *report;

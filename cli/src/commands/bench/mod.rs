@@ -71,6 +71,9 @@ fn rows(table: &mut TextTable, report: &Report) {
         let (streams, rate) = (report.streams, report.calls_per_s);
         table.row([format!("  {streams} streams, {rate:.0} calls a second")]);
     }
+    if let Some(rate) = report.results_per_s {
+        table.row([format!("  batches of {}, {rate:.0} results a second", report.batch)]);
+    }
 }
 
 /// The models that are asked for, those of files first.
@@ -96,6 +99,8 @@ struct Report {
     threads: u16,
     /// Callers at the same time.
     streams: usize,
+    /// Requests of a call.
+    batch: u32,
     priority: &'static str,
     preference: &'static str,
     /// Measured calls of all streams.
@@ -103,6 +108,9 @@ struct Report {
     /// The time that these took.
     duration_s: f64,
     calls_per_s: f64,
+    /// Requests, where calls have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results_per_s: Option<f64>,
     /// Of the calls that have a result.
     latency_us: Option<Summary>,
     /// From when each call was due, with or without a result: a late call counts also for those
@@ -157,6 +165,7 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
     }
     #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
     let calls_per_s = missed.of as f64 / took.as_secs_f64().max(1e-9);
+    let batch = source.batch();
     let of_stream = |stream: &series::Stream| StreamReport {
         runs: stream.missed.of,
         periods_missed: period.map(|_| stream.missed.periods),
@@ -175,11 +184,13 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
         wait: args.engine.wait().name(),
         threads: args.engine.threads,
         streams: streams.len(),
+        batch,
         priority: args.engine.priority.name(),
         preference: args.engine.preference.name(),
         runs: missed.of,
         duration_s: took.as_secs_f64(),
         calls_per_s: (calls_per_s * 10.0).round() / 10.0,
+        results_per_s: (batch > 1).then(|| (calls_per_s * f64::from(batch)).round()),
         latency_us: figures.latency.summary(),
         corrected_us: corrected.and_then(|latencies| latencies.summary()),
         driver_us: figures.driver.summary(),

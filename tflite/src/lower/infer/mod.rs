@@ -41,7 +41,7 @@ impl Lower<'_, '_> {
     }
 
     fn known_result(&self, result: usize) -> Option<Vec<u32>> {
-        match self.import.file.codes[self.op.code].builtin {
+        match self.builtin() {
             Builtin::Conv2d => self.conv_dims(&CONV),
             Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
             Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => self.pool_dims(),
@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
                 dims.map(|(extent, times)| extent.checked_mul(times)).collect()
             }
             Builtin::BroadcastTo | Builtin::Fill => {
-                let at = usize::from(self.import.file.codes[self.op.code].builtin != Builtin::Fill);
+                let at = usize::from(self.builtin() != Builtin::Fill);
                 self.constant_dims(at)
             }
             Builtin::ResizeBilinear | Builtin::ResizeNearestNeighbor => {
@@ -129,7 +129,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn elementwise_dims(&self, builtin: Builtin) -> Option<Vec<u32>> {
+    pub(super) fn elementwise_dims(&self, builtin: Builtin) -> Option<Vec<u32>> {
         match builtin {
             Builtin::Add
             | Builtin::Sub
@@ -228,7 +228,7 @@ impl Lower<'_, '_> {
     }
 
     /// The one value of a constant.
-    fn one_int(&self, argument: usize) -> Option<i64> {
+    pub(super) fn one_int(&self, argument: usize) -> Option<i64> {
         match self.constant_ints(argument).ok()?[..] {
             [value] => Some(value),
             _ => None,
@@ -264,7 +264,7 @@ impl Lower<'_, '_> {
 
     fn reshape_dims(&self) -> Option<Vec<u32>> {
         use options::reshape as o;
-        let wanted = match self.constant_ints(1) {
+        let mut wanted = match self.constant_ints(1) {
             Ok(wanted) => wanted,
             Err(_) if self.has(1) => return None,
             Err(_) => {
@@ -272,6 +272,7 @@ impl Lower<'_, '_> {
                 wanted.into_iter().map(i64::from).collect()
             }
         };
+        self.batched_shape(&mut wanted);
         let known: Vec<u32> =
             wanted.iter().filter_map(|&extent| u32::try_from(extent).ok()).collect();
         let open = match known.len() == wanted.len() {

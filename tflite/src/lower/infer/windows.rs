@@ -9,7 +9,7 @@ impl Lower<'_, '_> {
     /// The result of windows that reach beyond what they go over, which has no elements. False
     /// where there are some.
     pub(in crate::lower) fn windows_without_elements(&mut self) -> Lowered<bool> {
-        let dims = match self.import.file.codes[self.op.code].builtin {
+        let dims = match self.builtin() {
             Builtin::Conv2d => self.conv_dims(&CONV),
             Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
             Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => self.pool_dims(),
