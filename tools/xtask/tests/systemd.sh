@@ -71,18 +71,18 @@ landlock=$(printf -- '--system-call-filter=landlock_%s ' create_ruleset add_rule
 systemd-nspawn --quiet --register=no --keep-unit --private-network --console=pipe --machine="nnburst-$$" $landlock \
     --directory "$tree" --boot </dev/null >"$here/console" 2>&1 &
 container=$!
-for _ in $(seq 100); do
+end=$((SECONDS + 120)) init=
+while [ "$SECONDS" -lt "$end" ] && kill -0 "$container" 2>/dev/null; do
     init=$(pgrep --parent "$container" || true)
     [ -n "$init" ] && in_tree timeout 60 systemctl is-system-running --wait >"$here/state" 2>&1 && break
-    kill -0 "$container" 2>/dev/null || break
     sleep 0.1
 done
 if ! grep -q running "$here/state" 2>/dev/null; then
     tail -5 "$here/console"
-    case ",${NNBURST_REQUIRE:-}," in
-    *,systemd-nspawn,*) exit 1 ;;
-    *) echo "left out: systemd can't be booted here" && exit ;;
-    esac
+    # A machine that starts no containers is none to test on; a container that starts with failed units is a fault.
+    [ -n "$init" ] && kill -0 "$container" 2>/dev/null && grep -q degraded "$here/state" && fail "units that failed"
+    echo "left out: systemd can't be booted here"
+    exit
 fi
 service=nnburst@nnburst-cpu.service
 add1=(nnburst bench --builtin add1 --device nnburst-cpu)
