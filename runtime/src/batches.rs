@@ -11,21 +11,10 @@ use std::time::{Duration, Instant};
 
 use nnburst_hal::{Direction, Operand, View, ViewMut};
 
-use crate::burst::{Burst, BurstOptions};
-use crate::compilation::Compilation;
+use crate::burst::{Burst, Finished};
 use crate::element::Element;
 use crate::error::{Result, RuntimeError};
 use crate::frame::Frame;
-
-/// The options of [`Compilation::batches`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BatchOptions {
-    /// The options of the burst; its depth is the number of batches in flight.
-    pub burst: BurstOptions,
-    /// The time that a request waits for others before its batch is sent as it is, by whichever
-    /// call comes next; `None` for as long as it takes.
-    pub patience: Option<Duration>,
-}
 
 /// A burst on a model whose arguments hold several requests, along the first axis of each.
 ///
@@ -87,9 +76,16 @@ pub struct BatchAnswers<'a> {
 }
 
 impl Batches {
-    pub(crate) fn open(compilation: &Compilation, options: &BatchOptions) -> Result<Self> {
-        let size = batch_of(compilation.inputs(), compilation.outputs())?;
-        let burst = Burst::open(compilation, &options.burst)?;
+    /// Gathers requests for a burst, whose depth is the number of batches in flight. After
+    /// `patience` a batch that is not full is sent as it is, by whichever call comes next; `None`
+    /// for no end.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Argument`] where the first extents of the model's arguments differ or are
+    /// unknown; what making a frame gave.
+    pub fn new(burst: Burst, patience: Option<Duration>) -> Result<Self> {
+        let (inputs, outputs) = burst.arguments();
+        let size = batch_of(inputs, outputs)?;
         // One that is filled while all others are in flight, and one whose answers are looked at.
         let frames = burst.depth() + 2;
         let mut free = Vec::with_capacity(frames);
@@ -98,7 +94,7 @@ impl Batches {
         }
         Ok(Self {
             size,
-            patience: options.patience,
+            patience,
             filling: None,
             sent: VecDeque::with_capacity(burst.depth()),
             free,
@@ -217,7 +213,7 @@ impl Batches {
 
     fn answers(
         &mut self,
-        take: impl FnOnce(&mut Burst) -> Option<crate::burst::Finished>,
+        take: impl FnOnce(&mut Burst) -> Option<Finished>,
     ) -> Result<Option<BatchAnswers<'_>>> {
         self.free.extend(self.answered.take());
         self.send_due()?;

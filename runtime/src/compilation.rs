@@ -13,7 +13,6 @@ use nnburst_hal::{
 use nnburst_hal_ipc::RemotePreparedModel;
 
 use crate::background;
-use crate::batches::{BatchOptions, Batches};
 use crate::burst::{Burst, BurstOptions};
 use crate::compile_options::CompileOptions;
 use crate::device::Device;
@@ -240,16 +239,6 @@ impl Compilation {
     pub fn burst(&self, options: &BurstOptions) -> Result<Burst> {
         self.0.origin.check()?;
         Burst::open(self, options)
-    }
-
-    /// Opens a burst for a model whose arguments hold several requests, along the first axis.
-    ///
-    /// # Errors
-    /// As for [`Compilation::burst`]; [`RuntimeError::Argument`](crate::RuntimeError::Argument)
-    /// where the first extents of the model's arguments differ or are unknown.
-    pub fn batches(&self, options: &BatchOptions) -> Result<Batches> {
-        self.0.origin.check()?;
-        Batches::open(self, options)
     }
 
     /// The devices that made the model ready; the first one where all of it is on one.

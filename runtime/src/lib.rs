@@ -87,7 +87,7 @@ pub use nnburst_hal_ipc::{
 
 #[cfg(feature = "futures")]
 pub use asynchronous::{AsyncBurst, FrameFuture};
-pub use batches::{BatchAnswers, BatchOptions, BatchPlace, Batches};
+pub use batches::{BatchAnswers, BatchPlace, Batches};
 pub use burst::{Burst, BurstOptions, CallOptions, Finished, Unsubmitted};
 pub use compilation::Compilation;
 pub use compile::{

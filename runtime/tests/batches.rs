@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use driver::Driver;
 use nnburst::hal::{Model, Operand, OperandType, OperationType};
 use nnburst::{
-    BatchOptions, Batches, BurstOptions, Compilation, Device, ModelBuilder, PrepareOptions,
-    RuntimeError,
+    Batches, BurstOptions, Compilation, Device, ModelBuilder, PrepareOptions, RuntimeError,
 };
 
 /// A hang guard.
@@ -38,8 +37,8 @@ fn compiled(device: &Device, batch: u32) -> Compilation {
 }
 
 fn opened(compilation: &Compilation, depth: u32, patience: Option<Duration>) -> Batches {
-    let burst = BurstOptions { depth, ..BurstOptions::default() };
-    compilation.batches(&BatchOptions { burst, patience }).unwrap()
+    let options = BurstOptions { depth, ..BurstOptions::default() };
+    Batches::new(compilation.burst(&options).unwrap(), patience).unwrap()
 }
 
 fn submit(batches: &mut Batches, value: f32) -> u64 {
@@ -139,7 +138,8 @@ fn arguments_that_hold_no_batch_are_named() {
     let mean = builder.operation(OperationType::Mean, &[x, axes, keep], mean);
     builder.output(mean);
     let compilation = device.compile(&builder.build().unwrap(), PrepareOptions::default()).unwrap();
-    let error = compilation.batches(&BatchOptions::default()).unwrap_err().to_string();
+    let burst = compilation.burst(&BurstOptions::default()).unwrap();
+    let error = Batches::new(burst, None).unwrap_err().to_string();
     assert!(error.contains("output 0 of shape [2] holds no batch of 4"), "{error}");
     let sums = compiled(&device, 2);
     let mut batches = opened(&sums, 1, None);

@@ -19,8 +19,8 @@ use nnburst_fmq::PeerWatch;
 use nnburst_hal::process::forked;
 use nnburst_hal::{
     BurstOptions as HalBurstOptions, ErrorStatus, ExecutionOptions, ExecutionOutcome,
-    ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Phase, PreparedModel,
-    Request, TimePoint, bound, trace_span, vlog,
+    ExecutionPreference, ExecutionResult, HalError, Layer, MeasureTiming, Operand, Phase,
+    PreparedModel, Request, TimePoint, bound, trace_span, vlog,
 };
 
 use crate::compilation::{Compilation, peer_watch_fd};
@@ -169,6 +169,11 @@ impl Burst {
     /// As for [`Compilation::frame`].
     pub fn frame(&self) -> Result<Frame> {
         self.compilation.frame()
+    }
+
+    /// The inputs and outputs of its model.
+    pub(crate) fn arguments(&self) -> (&[Operand], &[Operand]) {
+        (self.compilation.inputs(), self.compilation.outputs())
     }
 
     /// Asks the driver to measure; see [`Frame::timing`]. A driver of nnburst tells the time it
