@@ -22,7 +22,7 @@ impl Lower<'_, '_> {
             Builtin::AveragePool2d | Builtin::MaxPool2d | Builtin::L2Pool2d => {
                 let input = self.dims(0)?;
                 let why = || format!("its windows don't fit into an input of shape {input:?}");
-                self.inferred(0).is_none().then(why)
+                self.gives_nothing().then(why)
             }
             Builtin::FullyConnected => {
                 let (input, weights) = (self.dims(0)?, self.dims(1)?);
@@ -52,7 +52,13 @@ impl Lower<'_, '_> {
         let (&[.., depth], &[_, _, _, last]) = (&input[..], &filter[..]) else { return why() };
         // A filter may see a part of the channels, and a depthwise one give several for each.
         let rest = if is_depthwise { last.checked_rem(depth) } else { depth.checked_rem(last) };
-        if rest != Some(0) || self.inferred(0).is_none() { why() } else { None }
+        if rest != Some(0) || self.gives_nothing() { why() } else { None }
+    }
+
+    /// Returns whether the inputs' shapes leave the result none, or one without elements, which
+    /// nobody resizes an input for. (In a file's own shapes it stands as it is.)
+    fn gives_nothing(&self) -> bool {
+        self.inferred(0).is_none_or(|dims| dims.contains(&0))
     }
 
     fn joined_misfit(&self) -> Option<String> {
