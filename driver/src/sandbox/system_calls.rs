@@ -43,8 +43,8 @@ const TIOCSTI: i32 = 0x5412;
 /// Does so on a console, by way of its selection (`linux/tiocl.h`).
 const TIOCLINUX: i32 = 0x541c;
 
-/// `fchmodat2`, which libc doesn't name everywhere; calls of Linux 5.1 and later have the same number
-/// on each architecture.
+/// `fchmodat2`, which libc doesn't name everywhere; calls of Linux 5.1 and later have the same
+/// number on each architecture.
 const FCHMODAT2: libc::c_long = 452;
 
 /// `renameat`, which isn't named everywhere either; other architectures than x86-64 share numbers.
@@ -217,8 +217,8 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_connect,
     libc::SYS_bind,
     libc::SYS_listen,
-    // Modes, owners, times and attributes of files, which Landlock leaves alone, and lengths, which it
-    // does before Linux 6.2.
+    // Modes, owners, times and attributes of files, which Landlock leaves alone, and lengths, which
+    // it does before Linux 6.2.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
     #[cfg(target_arch = "x86_64")]

@@ -89,7 +89,8 @@ fn attempts(target: &Path) {
 /// Calls the system with three arguments, and a fourth.
 fn system_call(number: c_long, arguments: &[usize; 3], last: usize) -> io::Result<()> {
     let [first, second, third] = *arguments;
-    // SAFETY: the calls made here read what the arguments point to, which outlives them, or nothing.
+    // SAFETY: the calls made here read what the arguments point to, which outlives them, or
+    // nothing.
     let result = unsafe { libc::syscall(number, first, second, third, last, 0) };
     Errno::result(result).map(drop).map_err(Into::into)
 }

@@ -287,8 +287,8 @@ impl Frame {
         mapping.view(range).ok_or_else(|| outside(Direction::Output, output))
     }
 
-    /// Checks that an argument is of the type of `T`; one that is not there is said by whoever looks
-    /// for its bytes.
+    /// Checks that an argument is of the type of `T`; one that is not there is said by whoever
+    /// looks for its bytes.
     pub(crate) fn check<T: Element>(&self, direction: Direction, index: usize) -> Result<()> {
         let kinds = match direction {
             Direction::Input => &self.0.inputs,

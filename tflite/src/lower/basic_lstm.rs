@@ -6,7 +6,8 @@
 //!   y = LOGISTIC(output) TANH(state')
 //! ```
 //!
-//! That of bytes is the extension's LSTM, else NNAPI's QUANTIZED_16BIT_LSTM, which has a matrix for each gate, and meets entry
+//! That of bytes is the extension's LSTM, else NNAPI's QUANTIZED_16BIT_LSTM, which has a matrix for
+//! each gate, and meets entry
 //! `k` of a row, whose first columns are named recurrent, with entry `k` of input and result
 //! before.
 

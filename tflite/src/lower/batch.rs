@@ -185,8 +185,8 @@ impl Lower<'_, '_> {
         axes.all(|axis| axis.is_ok_and(|axis| axis > 0))
     }
 
-    /// Returns whether all arguments have the result's rank, with the batch first, but for constants
-    /// that are the same for all requests.
+    /// Returns whether all arguments have the result's rank, with the batch first, but for
+    /// constants that are the same for all requests.
     fn broadcasts_apart(&self) -> bool {
         let batch = self.import.options.batch;
         let Some(rank) = self.inferred(0).map(|dims| dims.len()) else { return false };

@@ -212,7 +212,8 @@ fn write_hgrm(path: &Path, text: &str) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) latency: Latencies,
-    /// The times that callers waited: latencies, and until a driver gave a call up for its deadline.
+    /// The times that callers waited: latencies, and until a driver gave a call up for its
+    /// deadline.
     waiting: Latencies,
     pub(crate) driver: Latencies,
     pub(crate) overhead: Latencies,

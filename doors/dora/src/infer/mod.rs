@@ -161,8 +161,8 @@ impl Inference {
     fn handle(&mut self, happened: Happened, node: &mut Node) -> Result<(), Failure> {
         match happened {
             Happened::Message(message) => {
-                // dora takes some 20 ms for an output's first message once the dataflow runs: no later
-                // frame is to wait for that.
+                // dora takes some 20 ms for an output's first message once the dataflow runs: no
+                // later frame is to wait for that.
                 if self.counts.is_empty() {
                     self.reporter.hurry();
                 }

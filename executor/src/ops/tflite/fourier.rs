@@ -131,7 +131,7 @@ pub(super) fn transform(line: &mut [Complex], turns: &[Complex]) -> Result<(), p
 
 /// HADAMARD_ROTATION: rows `[.., features, depth]` whose elements, `hadamard_size` by
 /// `hadamard_size`, are multiplied with the Hadamard matrix that keeps their length. Where rows are
-/// no whole number of such pieces, as many pieces as rows hold are taken one behind the other.
+/// no multiple of such pieces, as many pieces as rows hold are taken one behind the other.
 pub(super) fn hadamard_rotation(call: &mut OperatorCall<'_, '_>) -> Lowered {
     /// Below this many elements the factor is computed in single precision.
     const SMALL: usize = 16;

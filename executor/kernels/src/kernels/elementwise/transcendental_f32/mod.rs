@@ -1,9 +1,9 @@
 //! The logistic function, the hyperbolic tangent, the exponential and GELU of rows of floats.
 //!
-//! The first three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two: the
-//! polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second branch
-//! near 0. Every variant computes the same in the same order: the same bits, within 4 units in the
-//! last place of the true value, GELU within 5e-7 of it times its argument.
+//! The first three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two:
+//! the polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second
+//! branch near 0. Every variant computes the same in the same order: the same bits, within 4 units
+//! in the last place of the true value, GELU within 5e-7 of it times its argument.
 
 mod scalar;
 mod vectors;
@@ -94,8 +94,8 @@ const EXP_M1: [f32; 5] = [0.499_999_97, 0.166_665_43, 0.041_667_2, 0.008_366_581
 const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
 
 /// The share of a normal distribution below `-a` is `t * q(t) * exp(-a^2 / 2)` for
-/// `t = 1 / (1 + a * TAIL_T)`: `q` is a polynomial that was fitted for the least relative error up to 13,
-/// which is 1.2e-7.
+/// `t = 1 / (1 + a * TAIL_T)`: `q` is a polynomial that was fitted for the least relative error up
+/// to 13, which is 1.2e-7.
 const TAIL_T: f32 = 0.3;
 const TAIL: [f32; 8] = [
     0.119_623_26,
