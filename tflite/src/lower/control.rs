@@ -2,7 +2,7 @@
 //! variables with a name, which become states.
 //!
 //! ```text
-//!   IF, WHILE ── graphs of the file ──► Import of each, with a graph of its own ──► Model::referenced
+//!   IF, WHILE ── graphs of the file ──► an Import of each, with its graph ──► Model::referenced
 //!   VAR_HANDLE name, CALL_ONCE ASSIGN ──► initial;  READ ◄── state ◄── ASSIGN
 //! ```
 
