@@ -197,7 +197,7 @@ impl Batches {
     }
 
     /// As [`Batches::poll`], waiting until `deadline` at most. A batch that is not full is sent
-    /// when its patience is over, also while this waits.
+    /// when its patience is over, while this waits only where nothing else is in flight.
     ///
     /// # Errors
     /// As for [`Batches::flush`].
