@@ -193,34 +193,42 @@ impl Batches {
     /// # Errors
     /// As for [`Batches::flush`].
     pub fn poll(&mut self) -> Result<Option<BatchAnswers<'_>>> {
-        self.answers(Burst::poll)
+        self.free.extend(self.answered.take());
+        self.send_due()?;
+        let finished = self.burst.poll();
+        Ok(finished.and_then(|finished| self.answers(finished)))
     }
 
-    /// As [`Batches::poll`], waiting until `deadline` at most. A batch that is not full is sent
-    /// when its patience is over, while this waits only where nothing else is in flight.
+    /// As [`Batches::poll`], waiting until `deadline` at most. A batch whose patience ends meanwhile
+    /// is sent, where there is room.
     ///
     /// # Errors
     /// As for [`Batches::flush`].
     pub fn wait_until(&mut self, deadline: Instant) -> Result<Option<BatchAnswers<'_>>> {
-        self.send_due()?;
-        if self.sent.is_empty()
-            && let Some(due) = self.due()
-        {
-            std::thread::sleep(due.min(deadline).saturating_duration_since(Instant::now()));
-        }
-        self.answers(|burst| burst.wait_until(deadline))
+        self.free.extend(self.answered.take());
+        let finished = loop {
+            self.send_due()?;
+            let now = Instant::now();
+            // One that is due still found no room: an answer makes it.
+            let due = self.due().filter(|due| now < *due && *due < deadline);
+            let until = due.unwrap_or(deadline);
+            let finished = if due.is_some() && self.sent.is_empty() {
+                std::thread::sleep(until.saturating_duration_since(now));
+                None
+            } else {
+                self.burst.wait_until(until)
+            };
+            if finished.is_some() || due.is_none() {
+                break finished;
+            }
+        };
+        Ok(finished.and_then(|finished| self.answers(finished)))
     }
 
-    fn answers(
-        &mut self,
-        take: impl FnOnce(&mut Burst) -> Option<Finished>,
-    ) -> Result<Option<BatchAnswers<'_>>> {
-        self.free.extend(self.answered.take());
-        self.send_due()?;
-        let Some(finished) = take(&mut self.burst) else { return Ok(None) };
-        let Some(Sent { first, count }) = self.sent.pop_front() else { return Ok(None) };
+    fn answers(&mut self, finished: Finished) -> Option<BatchAnswers<'_>> {
+        let Sent { first, count } = self.sent.pop_front()?;
         let frame = self.answered.insert(finished.frame);
-        Ok(Some(BatchAnswers { first, count, result: finished.result, frame, size: self.size }))
+        Some(BatchAnswers { first, count, result: finished.result, frame, size: self.size })
     }
 
     /// The moment at which the batch that is being filled has waited for long enough.
