@@ -58,6 +58,7 @@ mod extensions;
 mod frame;
 #[cfg(feature = "futures")]
 mod futures;
+mod graphs;
 #[cfg(feature = "logging")]
 mod journal;
 mod log_format;

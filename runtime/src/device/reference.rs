@@ -18,6 +18,7 @@ use nnburst_hal::{
 
 use super::{Device, Home};
 use crate::driver;
+use crate::graphs::uses_extensions;
 use crate::settings::Settings;
 
 /// The name of the CPU device, by which clients of NNAPI know it.
@@ -39,7 +40,8 @@ struct Reference {
 }
 
 /// As the interface has it, the CPU device knows no extensions and keeps no cache; memory of its
-/// own it doesn't need, as it can map all there is.
+/// own it doesn't need, as it can map all there is. It takes no operation of an extension, nor
+/// control flow with one in its graphs, but prepares them: it stands in for drivers that fail.
 impl HalDevice for Reference {
     fn capabilities(&self) -> Result<Capabilities> {
         Ok(uniform_capabilities(PerformanceInfo { exec_time: 1.0, power_usage: 1.0 }))
@@ -54,7 +56,11 @@ impl HalDevice for Reference {
     }
 
     fn supported_operations(&self, model: &Model) -> Result<Vec<bool>> {
-        self.executor.supported_operations(model)
+        let mut taken = self.executor.supported_operations(model)?;
+        for (taken, operation) in taken.iter_mut().zip(&model.main.operations) {
+            *taken &= !uses_extensions(model, &model.main, operation);
+        }
+        Ok(taken)
     }
 
     fn prepare_model(

@@ -13,9 +13,9 @@ use nnburst_hal::{
 };
 
 use super::cost::{NOISE, crossing, nanoseconds};
-use super::graphs::{control_flow, operand, reference, referenced};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
+use crate::graphs::{control_flow, operand, reference, referenced, uses_extensions};
 
 /// The inputs of the choice.
 #[derive(Debug)]
@@ -76,7 +76,8 @@ pub enum Bid {
     Refused,
     /// It didn't answer: why.
     Silent(String),
-    /// Operations of control flow with unknown sizes are for the reference device alone.
+    /// Operations of control flow with unknown sizes are for the reference device alone, unless
+    /// their graphs have operations of extensions, of which it takes none.
     UnknownSizes,
 }
 
@@ -218,8 +219,9 @@ impl<'a> Chooser<'a> {
         let operations = graph.operations.iter().enumerate();
         operations
             .map(|(at, operation)| {
-                let open =
-                    control_flow(operation).is_some() && self.has_unknown_sizes(graph, operation);
+                let open = control_flow(operation).is_some()
+                    && self.has_unknown_sizes(graph, operation)
+                    && !uses_extensions(self.model, graph, operation);
                 (0..self.devices.len()).map(|place| bid(at, operation, open, place)).collect()
             })
             .collect()

@@ -8,7 +8,7 @@
 
 use nnburst_hal::{Operand, OperandLifeTime, Operation, OperationType, Subgraph};
 
-use super::graphs::{is_computed, operand};
+use crate::graphs::{is_computed, operand};
 
 /// Nanoseconds of a step on a device in another process, beside what it computes. Between the two
 /// paths that a step may take, since a plan is made before it is known which: 111 us by calls over

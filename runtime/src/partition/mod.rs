@@ -13,7 +13,6 @@
 mod choose;
 mod cost;
 mod explain;
-mod graphs;
 mod plan;
 mod step_model;
 mod walk;

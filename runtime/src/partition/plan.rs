@@ -8,11 +8,11 @@ use nnburst_hal::{
     Access, DataLocation, HalError, Memory, Model, Operand, OperandLifeTime, Operation, Subgraph,
 };
 
-use super::graphs::operand;
 use super::step_model::{StepModel, Uses};
 use super::walk::{RawStep, ScopedOperand, Walk, graph_of, has_value};
 use crate::device::Device;
 use crate::error::{Result, RuntimeError};
+use crate::graphs::operand;
 use crate::planned::{Branch, ExecutionStep, Home, LoopStep, Plan, Step, StepValue};
 use crate::prepare::Preparation;
 

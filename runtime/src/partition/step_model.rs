@@ -6,8 +6,8 @@ use nnburst_hal::{
     DataLocation, HalError, Model, Operand, OperandLifeTime, OperandType, OperationType, Subgraph,
 };
 
-use super::graphs::{operand, reference};
 use crate::error::Result;
+use crate::graphs::{operand, reference};
 
 /// The steps that make and read the operands of one scope.
 #[derive(Debug, Default)]

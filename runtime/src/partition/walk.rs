@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use nnburst_hal::{HalError, Model, OperandLifeTime, Subgraph};
 
 use super::choose::{Choice, Chooser, Chosen};
-use super::graphs::{ControlFlow, control_flow, is_computed, operand, reference};
 use crate::error::Result;
+use crate::graphs::{ControlFlow, control_flow, is_computed, operand, reference};
 
 /// One use of a graph.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use nnburst::hal::{
-    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
+    DataLocation, ExtensionCode, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime,
+    OperandType, Operation, OperationType, Subgraph, tflite_extension,
 };
 use nnburst::{
     CompileOptions, Device, Partitioning, ResultCode, StepKind, compile_among, compile_for, explain,
@@ -186,6 +187,43 @@ fn unknown_sizes_keep_control_flow_on_the_reference_device() {
         assert!(plan.is_simple());
         assert_eq!(plan.operations[0].device, Some(1), "{plan}");
     }
+}
+
+/// `while x < 10 { x = -x }`, with the negation of `dev.nnburst.tflite`.
+fn negating(dimensions: &[u32]) -> Model {
+    use OperandLifeTime::{SubgraphInput, SubgraphOutput};
+    const PREFIX: u16 = 1;
+    let negate = tflite_extension::OPERATIONS.iter().find(|about| about.name == "NEG").unwrap();
+    let negate = ExtensionCode { prefix: PREFIX, number: negate.number };
+    let mut model = looping(dimensions);
+    let no_scalars = constant(OperandType::Int32, &[], 4, 4);
+    let operands =
+        vec![float(dimensions, SubgraphInput), no_scalars, float(dimensions, SubgraphOutput)];
+    let operation = (OperationType::Extension(negate), vec![0, 1], vec![2]);
+    model.referenced[1] = graph(operands, vec![operation], &[0], &[2]);
+    let name = tflite_extension::NAME.to_owned();
+    model.extension_name_to_prefix = vec![ExtensionNameAndPrefix { name, prefix: PREFIX }];
+    model
+}
+
+/// The reference device has no extensions.
+#[test]
+fn a_loop_with_operations_of_an_extension_goes_where_that_is() {
+    let reference = Device::reference();
+    let devices = [Device::embedded("nnburst-cpu").unwrap(), reference.clone()];
+    for dimensions in [[0], [1]] {
+        let model = negating(&dimensions);
+        assert_eq!(reference.supported_operations(&model).unwrap(), [false]);
+        assert!(compile_for(&model, &devices[1..], &options()).is_err());
+        let plan = explain(&model, &devices, &options()).unwrap();
+        assert!(plan.is_simple());
+        assert_eq!(plan.operations[0].device, Some(0), "{plan}");
+    }
+    let compilation = compile_for(&negating(&[1]), &devices, &options()).unwrap();
+    let mut frame = compilation.frame().unwrap();
+    frame.write(0, &[11.0f32]).unwrap();
+    compilation.execution().compute(&mut frame).unwrap();
+    assert_eq!(frame.read::<f32>(0).unwrap(), [11.0]);
 }
 
 #[test]

@@ -42,6 +42,34 @@ pub(crate) fn control_flow(operation: &Operation) -> Option<ControlFlow> {
     }
 }
 
+/// Returns whether an operation of `graph` is one of an extension, or refers to graphs that have
+/// some, directly or by way of others.
+pub(crate) fn uses_extensions(model: &Model, graph: &Subgraph, operation: &Operation) -> bool {
+    let is_of_extension =
+        |operation: &Operation| matches!(operation.kind, OperationType::Extension(_));
+    let places = |graph: &Subgraph, operation: &Operation| -> Vec<usize> {
+        operation.inputs.iter().filter_map(|&index| reference(graph, index)).collect()
+    };
+    if is_of_extension(operation) {
+        return true;
+    }
+    let mut seen = vec![false; model.referenced.len()];
+    let mut left = places(graph, operation);
+    while let Some(place) = left.pop() {
+        let (Some(inner), Some(seen)) = (model.referenced.get(place), seen.get_mut(place)) else {
+            continue;
+        };
+        if std::mem::replace(seen, true) {
+            continue;
+        }
+        if inner.operations.iter().any(is_of_extension) {
+            return true;
+        }
+        left.extend(inner.operations.iter().flat_map(|operation| places(inner, operation)));
+    }
+    false
+}
+
 /// Returns whether an operand is computed by an operation of its graph.
 pub(crate) fn is_computed(operand: &Operand) -> bool {
     matches!(operand.lifetime, OperandLifeTime::TemporaryVariable | OperandLifeTime::SubgraphOutput)
