@@ -1183,7 +1183,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__serve)
-            opts="-h --driver --calibrate --fd --threads --hint --take-over --no-sandbox --config --set --log-format --help"
+            opts="-h --driver --calibrate --fd --threads --hint --take-over --reload --no-sandbox --config --set --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -32,8 +32,8 @@ pub fn serve_in(service: &Service, dir: &Path, sandbox: Option<&Sandbox>) -> io:
 /// on those clients that it has.
 ///
 /// # Errors
-/// The directory is not ours alone, the socket is a service manager's to give, or the sandbox can't
-/// be entered.
+/// The directory is not ours alone, the socket is a service manager's and this process isn't, or the
+/// sandbox can't be entered.
 pub fn take_over_in(
     service: &Service,
     dir: &Path,
@@ -44,7 +44,11 @@ pub fn take_over_in(
         let why = "a service manager's socket is its own to give: restart the service there";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    accept(service.take_over(dir)?, sandbox.map(|sandbox| removing_in(sandbox, dir)))
+    let bound = service.take_over(dir)?;
+    let removes = bound.has_own_socket();
+    let sandbox =
+        sandbox.map(|sandbox| if removes { removing_in(sandbox, dir) } else { sandbox.clone() });
+    accept(bound, sandbox)
 }
 
 fn removing_in(sandbox: &Sandbox, dir: &Path) -> Sandbox {

@@ -31,7 +31,7 @@ const PARTING: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why a name can't be taken over whose socket the process that serves did not make.
-const MANAGED: &str = "served on a socket that a service manager made: restart the service there";
+const MANAGED: &str = "served on a socket that a service manager made: reload or restart it there";
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 128;

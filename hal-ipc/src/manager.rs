@@ -50,6 +50,12 @@ impl ServiceManager {
         self.tell("READY=1");
     }
 
+    /// Tells that this process is the service's from now on, and serves clients, as
+    /// [`Serving::has_succeeded`] says.
+    pub fn succeeded(&self) {
+        self.tell(&format!("MAINPID={}\nREADY=1", std::process::id()));
+    }
+
     /// Tells that the service reads its configuration anew; [`ready`](Self::ready) tells that it
     /// has.
     pub fn reloading(&self) {
@@ -65,16 +71,17 @@ impl ServiceManager {
 
     /// Tells, for as long as the process lives, that the service is not hung: twice in the time
     /// that the manager allows, if it keeps a watchdog, each time after the service's sessions
-    /// could be looked at.
+    /// could be looked at. It ends when another process has the service's place.
     ///
     /// # Errors
     /// The system has no thread or descriptor.
     pub fn watch(&self, serving: &Serving) -> io::Result<()> {
-        let Some(limit) = self.watchdog else { return Ok(()) };
+        let Some(limit) = self.watchdog.or_else(|| serving.watchdog()) else { return Ok(()) };
         let (watcher, service) =
             (Self { socket: self.socket.try_clone()?, watchdog: None }, serving.service());
+        service.set_watchdog(limit);
         spawn("nnburst-watchdog", move || {
-            loop {
+            while !service.is_taken_over() {
                 // A lock that is never given back keeps this waiting, and the manager acts.
                 tracing::trace!(sessions = service.sessions(), "alive");
                 watcher.tell("WATCHDOG=1");
@@ -90,6 +97,11 @@ impl ServiceManager {
             tracing::debug!(%error, state, "the service manager was not told");
         }
     }
+}
+
+/// Returns whether a manager runs this process to control its service, as systemd's `ExecReload=`.
+pub(crate) fn is_control_process() -> bool {
+    environment("MAINPID").is_some() && environment("NOTIFY_SOCKET").is_some()
 }
 
 /// Connects to a socket by its path, or by its abstract name after an `@`.

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Print a model as a graph for Graphviz.
     Dot(DotArgs),
-    /// Serve a sample driver until stopped.
+    /// Serve a driver to other processes until stopped.
     Serve(ServeArgs),
     /// Run a folder of conformance cases.
     Vts(VtsArgs),

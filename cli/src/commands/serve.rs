@@ -1,5 +1,7 @@
 //! `nnburst serve`: a driver in this process, for others.
 
+mod reload;
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,6 +21,9 @@ const TARGET: &str = "nnburst::serve";
 /// Serves until a signal comes, the one client of an inherited socket disconnects, or
 /// another process has taken the name over and the clients have gone.
 pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.reload {
+        return reload::reload(out);
+    }
     if let Some(fd) = args.fd {
         let fd = u32::try_from(fd).map_err(|_| Failure::usage(format!("--fd {fd} is negative")))?;
         let options = options(args, &Serving::default());
@@ -45,27 +50,32 @@ pub(crate) fn serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure
     source.close();
     if let Some(manager) = &manager {
         manager.watch(&service)?;
-        manager.ready();
+        if service.has_succeeded() {
+            manager.succeeded();
+        } else {
+            manager.ready();
+        }
     }
     writeln!(out, "{} serves on {}", args.driver, service.path().display())?;
     out.flush()?;
     let (succession, handle) = (service.succession(), signals.handle());
+    let draining = succession.clone();
     process::spawn("nnburst-drain", move || {
-        drain(&succession, begun.drain);
+        drain(&draining, begun.drain);
         // Ends the wait for signals below.
         handle.close();
     })?;
+    // A successor speaks for the service.
+    let manager = || manager.iter().filter(|_| !succession.has_begun());
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;
         }
-        manager.iter().for_each(ServiceManager::reloading);
-        reload(&mut source, &begun, &service);
-        manager.iter().for_each(ServiceManager::ready);
+        manager().for_each(ServiceManager::reloading);
+        read_again(&mut source, &begun, &service);
+        manager().for_each(ServiceManager::ready);
     }
-    if let Some(manager) = &manager {
-        manager.stopping();
-    }
+    manager().for_each(ServiceManager::stopping);
     // Dropping the service removes its socket and lets go of its clients.
     drop(service);
     Ok(())
@@ -94,7 +104,7 @@ fn drain(succession: &Succession, limit: Option<Duration>) {
 }
 
 /// Reads the configuration again. One with a mistake changes nothing.
-fn reload(source: &mut Source, begun: &Serving, service: &nnburst::Serving) {
+fn read_again(source: &mut Source, begun: &Serving, service: &nnburst::Serving) {
     match source.load() {
         Err(Failure { message, .. }) => {
             tracing::error!(target: TARGET, mistake = message, "the configuration stays as it was");

@@ -6,6 +6,7 @@ mod callbacks;
 mod dispatch;
 mod fenced;
 mod greeters;
+mod handover;
 mod objects;
 mod peer;
 mod service;

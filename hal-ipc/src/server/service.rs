@@ -13,14 +13,17 @@ use nnburst_hal::{Budget, Charge, Exhausted, Resource};
 
 use super::account::Account;
 use super::greeters::{Greeter, Greeters};
+use super::handover::{Handover, Predecessor};
 use super::peer::{Driver, Peer};
 use super::serving::{BoundService, Serving};
 use super::session::Session;
 use super::statistics::Register;
 use crate::activation;
 use crate::connection::Connection;
+use crate::directory::socket_path;
 use crate::limits::{ConnectionLimits, ServiceLimits};
 use crate::listening::{Claim, Listening};
+use crate::manager::is_control_process;
 use crate::pool::Pool;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, PROTOCOL_VERSION, Verdict};
@@ -59,6 +62,7 @@ struct Shared {
     driver: Box<dyn Driver>,
     users: Mutex<Users>,
     greeters: Arc<Greeters>,
+    handover: Handover,
     sessions: Mutex<Sessions>,
     register: Arc<Register>,
     /// Told when a session ends, and when the name is taken over.
@@ -91,6 +95,7 @@ impl Service {
             driver: Box::new(driver),
             users: Mutex::default(),
             greeters: Arc::default(),
+            handover: Handover::default(),
             sessions: Mutex::default(),
             register: Arc::default(),
             changed: Condvar::new(),
@@ -129,11 +134,26 @@ impl Service {
     /// come from now on come here, and those that the other process has go on there:
     /// [`Serving::succession`] is its side.
     ///
+    /// A control process of a service manager (systemd's `ExecReload=`) takes the place of the
+    /// manager's process, whose socket may be the manager's: [`Serving::has_succeeded`].
+    ///
     /// # Errors
     /// The name is none for a service, the directory is not ours alone, or the process that serves
-    /// has its socket from somebody else, such as a service manager.
+    /// has its socket from a service manager, and this one isn't the manager's, another is about to
+    /// take its place, or it is of a build that knows no succession.
     pub fn take_over(&self, dir: &Path) -> io::Result<BoundService> {
-        self.bind_as(dir, Claim::TakeOver)
+        if is_control_process() { self.succeed(dir) } else { self.bind_as(dir, Claim::TakeOver) }
+    }
+
+    pub(super) fn succeed(&self, dir: &Path) -> io::Result<BoundService> {
+        let Some(mut predecessor) = Predecessor::ask(&socket_path(dir, &self.0.name)?)? else {
+            return self.bind_as(dir, Claim::TakeOver);
+        };
+        let bound = match predecessor.take_listener() {
+            Some(socket) => self.adopt(socket)?,
+            None => self.bind_as(dir, Claim::TakeOver)?,
+        };
+        Ok(bound.after(predecessor))
     }
 
     fn bind_as(&self, dir: &Path, claim: Claim) -> io::Result<BoundService> {
@@ -214,6 +234,21 @@ impl Service {
         self.0.sessions().running
     }
 
+    /// What another process gets that takes the service's place.
+    pub(super) fn handover(&self) -> &Handover {
+        &self.0.handover
+    }
+
+    /// Notes the time after which the manager takes a silent process for hung, for a successor.
+    pub(crate) fn set_watchdog(&self, limit: Duration) {
+        self.0.handover.set_watchdog(limit);
+    }
+
+    /// Returns whether another process has the name.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.0.sessions().is_taken_over
+    }
+
     /// Notes that another process has the name.
     pub(super) fn set_taken_over(&self) {
         self.0.sessions().is_taken_over = true;
@@ -281,8 +316,14 @@ impl Service {
         let limits = self.0.users().limits.connection;
         let max_message = usize::try_from(limits.message_bytes).unwrap_or(usize::MAX);
         let socket = Socket::new(socket, max_message)?;
-        let (theirs, _) = wire::parse_greeting(&socket.receive_greeting()?)?;
+        let (theirs, purpose) = wire::parse_greeting(&socket.receive_greeting()?)?;
         let Some(mut place) = greeter.greeted() else { return Err(SocketError::HungUp) };
+        if purpose == Verdict::Succession {
+            if self.0.handover.hand_over(&socket, peer.uid, peer.budget())? {
+                self.set_taken_over();
+            }
+            return Ok(());
+        }
         place.shrink(Resource::Greetings, 1);
         let verdict = match place.grow(Resource::Connections, 1) {
             _ if theirs != PROTOCOL_VERSION => Verdict::OtherVersion,

@@ -9,6 +9,9 @@
 //!   second       its       those who come
 //!   first                  those it has, until they go
 //! ```
+//!
+//! Where a service manager made the socket, the first hands it to the second instead (see
+//! [`handover`](super::handover)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,6 +26,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{Shutdown, shutdown};
 use nnburst_hal::process::{Origin, spawn};
 
+use super::handover::Predecessor;
 use super::service::Service;
 use crate::limits::ServiceLimits;
 use crate::listening::Listening;
@@ -42,19 +46,30 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct BoundService {
     service: Service,
     listening: Listening,
+    predecessor: Option<Predecessor>,
 }
 
 impl BoundService {
     pub(super) fn new(service: Service, listening: Listening) -> Self {
-        Self { service, listening }
+        Self { service, listening, predecessor: None }
+    }
+
+    /// The same in the place of another process.
+    pub(super) fn after(self, predecessor: Predecessor) -> Self {
+        Self { predecessor: Some(predecessor), ..self }
+    }
+
+    /// Returns whether the socket is this process's own, which is to remove its file.
+    pub fn has_own_socket(&self) -> bool {
+        self.listening.is_ours_alone()
     }
 
     /// Accepts clients, on a thread of its own.
     ///
     /// # Errors
-    /// The system has no thread or descriptor.
+    /// The system has no thread or descriptor, or the process whose place this one takes is gone.
     pub fn accept(self) -> io::Result<Serving> {
-        let Self { service, listening } = self;
+        let Self { service, listening, predecessor } = self;
         let listening = Arc::new(listening);
         let stop = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC)?);
         let acceptor = Acceptor {
@@ -62,9 +77,18 @@ impl BoundService {
             listening: Arc::clone(&listening),
             stop: Arc::clone(&stop),
         };
-        let acceptor = spawn("nnburst-accept", move || acceptor.run())?;
+        service.handover().set_accepting(&listening, &stop);
+        let acceptor = Some(spawn("nnburst-accept", move || acceptor.run())?);
+        let watchdog = predecessor.as_ref().and_then(Predecessor::watchdog);
+        let has_succeeded = predecessor.is_some();
         let origin = Origin::here();
-        Ok(Serving { service, listening, stop, acceptor: Some(acceptor), origin })
+        let serving =
+            Serving { service, listening, stop, acceptor, origin, watchdog, has_succeeded };
+        // Who lost its name to a socket of ours learns it by that.
+        if let Some(predecessor) = predecessor.filter(|_| !serving.listening.is_ours_alone()) {
+            predecessor.relieve()?;
+        }
+        Ok(serving)
     }
 }
 
@@ -157,6 +181,8 @@ pub struct Serving {
     stop: Arc<EventFd>,
     acceptor: Option<JoinHandle<()>>,
     origin: Origin,
+    watchdog: Option<Duration>,
+    has_succeeded: bool,
 }
 
 impl Serving {
@@ -168,6 +194,17 @@ impl Serving {
     /// Has other limits hold, as [`Service::set_limits`] does.
     pub fn set_limits(&self, limits: ServiceLimits) {
         self.service.set_limits(limits);
+    }
+
+    /// Returns whether this process has taken the place of a service manager's, which is to be told
+    /// ([`ServiceManager::succeeded`](crate::ServiceManager::succeeded)).
+    pub fn has_succeeded(&self) -> bool {
+        self.has_succeeded
+    }
+
+    /// The manager's limit for silence, which it told the process before.
+    pub(crate) fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
     }
 
     /// The end of a service that another process takes over.
@@ -213,6 +250,12 @@ impl Succession {
     /// Waits until another process has the service's name.
     pub fn wait(&self) {
         self.service.wait_for_successor();
+    }
+
+    /// Returns whether another process has the service's name, and speaks to a service manager from
+    /// then on.
+    pub fn has_begun(&self) -> bool {
+        self.service.is_taken_over()
     }
 
     /// The number of clients that are here still.

@@ -47,7 +47,8 @@ pub(crate) const GREETING_BYTES: usize = 16;
 /// Bytes before every message.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// The service's answer to a new client.
+/// The service's answer to a new client; a client says [`Welcome`](Self::Welcome), or what else it
+/// has come for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Speak.
@@ -56,6 +57,10 @@ pub(crate) enum Verdict {
     OtherVersion,
     /// You have as many connections as you may.
     TooMany,
+    /// This process is to take the service's place; as an answer, that it may.
+    Succession,
+    /// You may not take the service's place, or another process is about to.
+    Denied,
 }
 
 impl Verdict {
@@ -64,6 +69,8 @@ impl Verdict {
             Self::Welcome => 0,
             Self::OtherVersion => 1,
             Self::TooMany => 2,
+            Self::Succession => 3,
+            Self::Denied => 4,
         }
     }
 }
@@ -93,6 +100,8 @@ pub(crate) fn parse_greeting(bytes: &[u8; GREETING_BYTES]) -> Result<(u32, Verdi
         0 => Verdict::Welcome,
         1 => Verdict::OtherVersion,
         2 => Verdict::TooMany,
+        3 => Verdict::Succession,
+        4 => Verdict::Denied,
         code => return Err(WireError::Verdict { code }),
     };
     Ok((number(version), verdict))

@@ -26,7 +26,20 @@ fn greeting_and_header_are_pinned() {
         hex(&greeting(Verdict::TooMany)),
         "4e4e42555253540003000000".to_owned() + "02000000"
     );
-    assert_eq!(parse_greeting(&greeting(Verdict::TooMany)), Ok((3, Verdict::TooMany)));
+    let verdicts = [
+        Verdict::Welcome,
+        Verdict::OtherVersion,
+        Verdict::TooMany,
+        Verdict::Succession,
+        Verdict::Denied,
+    ];
+    for (code, verdict) in (0u8..).zip(verdicts) {
+        let bytes = greeting(verdict);
+        assert_eq!((bytes[12], parse_greeting(&bytes)), (code, Ok((3, verdict))));
+    }
+    let mut unknown = greeting(Verdict::Denied);
+    unknown[12] = 5;
+    assert_eq!(parse_greeting(&unknown), Err(WireError::Verdict { code: 5 }));
     let header = Header { bytes: 0x0102, descriptors: 3, kind: Kind::Answer, id: 0x0908_0706 };
     assert_eq!(hex(&header.to_bytes()), "0201000003000200".to_owned() + "0607080900000000");
     assert_eq!(Header::parse(header.to_bytes(), 0x0102), Ok(header));

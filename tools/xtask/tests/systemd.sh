@@ -148,19 +148,61 @@ until_it "a client after the watchdog" as camera "${add1[@]}" --runs 1
 in_tree rm -r /run/systemd/system/nnburst@.service.d
 in_tree systemctl daemon-reload
 
-echo "== systemd: a restart and an upgrade under running clients"
-for how in "systemctl restart $service" "dpkg --install /packages/nnburst_*.deb"; do
-    as camera "${add1[@]}" --duration 60s --period 1 >"$here/bench" 2>&1 &
+# Starts a client that has a burst for so long.
+bench_for() {
+    as camera "${add1[@]}" --duration "$1" --period 1 >"$here/bench" 2>&1 &
     bench=$!
     until_it "a client" sh -c "nsenter --target $init --mount --net --pid env NNBURST_SERVICE_DIR=/run/nnburst nnburst dump --json | grep -q '\"kind\":\"burst\"'"
     pid=$(property $service MainPID)
-    in_tree sh -c "$how" >"$here/log" 2>&1 || { cat "$here/log" && fail "$how"; }
-    ended=0
+}
+
+# Waits for that client, which has to end with this status; the next one finds another process.
+bench_ends_with() {
+    local ended=0
     wait $bench || ended=$?
-    [ $ended = 3 ] || { cat "$here/bench" && fail "$how: a client ended with $ended, not 3"; }
-    as camera "${add1[@]}" --runs 1 >/dev/null || fail "$how: the next client"
-    [ "$(property $service MainPID)" != "$pid" ] || fail "$how: the old process is there"
-done
+    [ $ended = "$1" ] || { cat "$here/bench" && fail "a client ended with $ended, not $1"; }
+    as camera "${add1[@]}" --runs 1 >/dev/null || fail "the next client"
+    [ "$(property $service MainPID)" != "$pid" ] || fail "the service is the old process's"
+    until_it "the end of the old process" sh -c "! nsenter --target $init --pid --mount test -e /proc/$pid"
+}
+
+echo "== systemd: a restart ends the clients' objects"
+bench_for 60s
+in_tree systemctl restart $service
+bench_ends_with 3
+
+echo "== systemd: an upgrade doesn't"
+in_tree mkdir -p /run/systemd/system/nnburst@.service.d
+in_tree sh -c 'printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/nnburst@.service.d/test.conf'
+in_tree systemctl daemon-reload
+in_tree systemctl restart $service
+bench_for 8s
+in_tree sh -c 'dpkg --install /packages/nnburst_*.deb' >"$here/log" 2>&1 || { cat "$here/log" && fail "the upgrade"; }
+[ "$(property $service MainPID)" != "$pid" ] || { cat "$here/log" && fail "the old process goes on as the service"; }
+in_tree test -e "/proc/$pid" || fail "the old process has left its client"
+bench_ends_with 0
+[ "$(property $service ActiveState)" = active ] || fail "the service isn't active after an upgrade"
+[ "$(property $service NRestarts)" = 0 ] || fail "the new process is silent for the watchdog"
+
+echo "== systemd: an upgrade to a program that doesn't serve changes nothing"
+pid=$(property $service MainPID)
+in_tree sh -c 'cp /usr/bin/nnburst /usr/bin/nnburst.new && mv /usr/bin/nnburst.new /usr/bin/nnburst'
+in_tree sh -c 'printf "[user]\nmodles = 0\n" >/etc/nnburst/serve.toml'
+if in_tree systemctl reload $service 2>/dev/null; then fail "a reload succeeds whose process failed"; fi
+in_tree journalctl --unit $service --grep 'the process before goes on' >/dev/null || fail "nobody says why the reload failed"
+[ "$(property $service MainPID)" = "$pid" ] || fail "the service is a process that failed"
+as camera "${add1[@]}" --runs 1 >/dev/null || fail "a client after a reload that failed"
+in_tree sh -c ': >/etc/nnburst/serve.toml'
+in_tree systemctl reload $service
+[ "$(property $service MainPID)" != "$pid" ] || fail "the old process goes on"
+
+echo "== systemd: a service that took another's place stops, and starts with the next client"
+in_tree systemctl stop $service
+[ "$(property $service ActiveState)" = inactive ] || fail "the service doesn't stop"
+as camera "${add1[@]}" --runs 1 >/dev/null || fail "a client after the stop"
+[ "$(property $service ActiveState)" = active ] || fail "the service isn't active"
+in_tree rm -r /run/systemd/system/nnburst@.service.d
+in_tree systemctl daemon-reload
 
 echo "== systemd: metrics"
 in_tree systemctl --quiet enable --now nnburst-metrics.service
