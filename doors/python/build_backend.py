@@ -1,6 +1,7 @@
 """The build backend: maturin's, after the command ``nnburst`` is built, which the wheel contains.
 
-``NNBURST_PROFILE`` names cargo's profile for both (``release`` where it is not set).
+``NNBURST_PROFILE`` names cargo's profile for both (``release`` where it is not set), ``NNBURST_PROGRAM`` a
+command of the same version that is built already.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ PROFILE = os.environ.get("NNBURST_PROFILE", "release")
 
 def build_program() -> None:
     """Builds the command and puts it where the wheel takes it from."""
+    given = os.environ.get("NNBURST_PROGRAM")
+    put_program(given if given else built_program())
+
+
+def built_program() -> str:
+    """Builds the command, and returns its path."""
     # Both at once, so that what they share has the same features and is built once.
     packages = ["--package", "nnburst-cli", "--package", "nnburst-python"]
     command = ["cargo", "build", *packages, "--profile", PROFILE]
@@ -37,12 +44,17 @@ def build_program() -> None:
         [*command, *messages], cwd=HERE, check=True, stdout=subprocess.PIPE, text=True
     )
     lines = (json.loads(line) for line in built.stdout.splitlines())
-    programs = [line["executable"] for line in lines if line.get("executable")]
+    programs: List[str] = [line["executable"] for line in lines if line.get("executable")]
+    return programs[-1]
+
+
+def put_program(program: str) -> None:
+    """Puts the command where the wheel takes it from."""
     folder = HERE / "python" / "nnburst" / "bin"
     folder.mkdir(exist_ok=True)
     target = folder / "nnburst"
     target.unlink(missing_ok=True)
-    shutil.copy(programs[-1], target)
+    shutil.copy(program, target)
     # What it is debugged with would be most of the wheel. Another machine's programs are stripped by
     # that machine's tools.
     prefix = os.environ.get("CARGO_BUILD_TARGET", "").replace("-unknown", "")

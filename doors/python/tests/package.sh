@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Archives the package's sources, builds them as pip does, installs the wheel into an environment without a toolchain, and tests it there.
-# usage: package.sh FOLDER    (of the environment; cargo's profile is dev, its target folder the caller's)
+# usage: package.sh FOLDER [PROGRAM]    (of the environment; cargo's profile is dev, its target folder the caller's; a command
+# that is built already)
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 folder=$1
+export NNBURST_PROGRAM=${2:-}
 mkdir -p "$folder"
 
 left_out() {

@@ -43,8 +43,18 @@ impl Cargo {
     /// Builds sooner what is built for few runs: kernels with as little optimisation as everything
     /// else, and no tables of lines. (Without any, emulated tests take longer than is saved.)
     pub(crate) fn for_few_runs(self) -> Self {
-        let kernels = ["kernels", "executor"]
-            .map(|package| format!("--config=profile.dev.package.nnburst-{package}.opt-level=1"));
+        self.optimised(1)
+    }
+
+    /// Builds soonest what computes next to nothing.
+    pub(crate) fn for_one_run(self) -> Self {
+        self.optimised(0).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+    }
+
+    fn optimised(self, level: u8) -> Self {
+        let kernels = ["kernels", "executor"].map(|package| {
+            format!("--config=profile.dev.package.nnburst-{package}.opt-level={level}")
+        });
         self.args(kernels).env("CARGO_PROFILE_DEV_DEBUG", "0")
     }
 

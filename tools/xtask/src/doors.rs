@@ -163,12 +163,14 @@ pub(crate) fn delegate_host(what: &str, names: &[&str], variables: &[(&str, &OsS
     Tests { packages, targets: &["host"], args, variables }.run(what)
 }
 
-/// The Python package: its wheel, built as pip does, in an environment of its own.
+/// The Python package: its wheel with the workspace's command, built as pip does, in an environment
+/// of its own.
 fn python() -> Outcome {
+    let program = built("python")?.join("nnburst");
     let script = root().join("doors/python/tests/package.sh");
     println!("== python: {}", script.display());
     let ended = Command::new(&script)
-        .arg(target_folder().join("python"))
+        .args([target_folder().join("python"), program])
         .env("CARGO_TARGET_DIR", target_folder())
         .env("NNBURST_SHARED", shared())
         .status()
