@@ -24,7 +24,7 @@ const INTERRUPT: &str = "fmq/src/interrupt.rs";
 const UNSYNC: &str = "fmq/src/unsync/cursor.rs";
 const MAILBOX: &str = "burst/src/server/mailbox.rs";
 const LISTENER: &str = "burst/src/server/listener.rs";
-const CONTROLLER: &str = "burst/src/client/controller/mod.rs";
+const FLIGHT: &str = "burst/src/client/controller/flight.rs";
 const SLOTS: &str = "burst/src/client/slots.rs";
 const POOL: &str = "executor/src/session/handoff.rs";
 const HANDLES: &str = "ndk/src/handle/table.rs";
@@ -193,9 +193,9 @@ const MUTANTS: &[Mutant] = &[
         caught_by: "a_memory_that_goes_elsewhere_while_a_request_is_in_flight_harms_nobody",
     },
     Mutant {
-        what: "burst request given up, keeps its memory", file: CONTROLLER,
+        what: "burst request given up, keeps its memory", file: FLIGHT,
         from: "InFlight::Submitted(frame) => InFlight::Forgotten(frame),",
-        to: "InFlight::Submitted(mut frame) => { frame.inner().memories.clear(); InFlight::Forgotten(frame) }",
+        to: "InFlight::Submitted(mut frame) => { frame.inner().kept.clear(); InFlight::Forgotten(frame) }",
         caught_by: "a_cancelled_request_leaves_nothing_to_the_next",
     },
     Mutant {
@@ -306,14 +306,24 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if escaped.is_empty() { Ok(()) } else { Err(format!("not caught: {}", escaped.join("; "))) }
 }
 
+impl Mutant {
+    /// # Errors
+    /// What is weakened isn't in its file, or more than once.
+    fn check(&self, text: &str) -> Outcome {
+        let Self { what, file, from, .. } = self;
+        match text.matches(from).count() {
+            1 => Ok(()),
+            count => Err(format!("{what}: {file} has `{}` {count} times, not once", from.trim())),
+        }
+    }
+}
+
 /// Returns whether the model fails on the mutant.
 fn try_mutant(copy: &Path, mutant: &Mutant) -> Result<bool, String> {
     let Mutant { what, file, from, to, caught_by } = mutant;
     let path = copy.join(file);
     let original = read(&path)?;
-    if original.matches(from).count() != 1 {
-        return Err(format!("{what}: {file} has not exactly one `{}`", from.trim()));
-    }
+    mutant.check(&original)?;
     write(&path, &original.replace(from, to))?;
     let result = test(copy, Some(caught_by));
     write(&path, &original)?;
@@ -388,4 +398,17 @@ fn read(path: &Path) -> Result<String, String> {
 
 fn write(path: &Path, text: &str) -> Outcome {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Code that moves takes its mutants along.
+    #[test]
+    fn what_mutants_weaken_is_where_they_look() {
+        for mutant in MUTANTS {
+            mutant.check(&read(&root().join(mutant.file)).unwrap()).unwrap();
+        }
+    }
 }
