@@ -2,6 +2,7 @@
 //! called.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -70,22 +71,31 @@ impl Files {
         Self { dir: dir.to_owned(), stem: letters(&token), token, wanted }
     }
 
-    /// The files, if all of them are there and no other user could have written them.
-    pub(crate) fn open(&self) -> Option<CacheHandles> {
-        let handles = self.handles(false);
-        handles
-            .inspect_err(|error| {
-                if !error.is_absent() {
-                    self.warn(error);
-                }
+    /// The files, to be read.
+    ///
+    /// # Errors
+    /// One of them isn't there, or another user could have written it.
+    pub(crate) fn open(&self) -> Result<CacheHandles, TrustError> {
+        self.handles(|dir, name| {
+            // Drivers may want more than reading, and a cache may be where nobody writes.
+            let file = dir.file(name, OFlag::O_RDWR);
+            file.or_else(|error| match error {
+                TrustError::System { .. } if !error.is_absent() => dir.file(name, OFlag::O_RDONLY),
+                error => Err(error),
             })
-            .ok()
+        })
     }
 
-    /// The files, made where they are not there; none at all if one of them can't be had.
+    /// The files, to be written; made where they are not there, and none at all if one can't be had.
     pub(crate) fn create(&self) -> CacheHandles {
-        self.handles(true).unwrap_or_else(|error| {
-            self.warn(&error);
+        let handles = self.handles(|dir, name| dir.file(name, OFlag::O_RDWR | OFlag::O_CREAT));
+        handles.unwrap_or_else(|error| {
+            tracing::warn!(
+                target: "nnburst::compilation",
+                %error,
+                "this model is not kept in {}",
+                self.dir.display()
+            );
             CacheHandles { token: self.token, ..CacheHandles::default() }
         })
     }
@@ -116,18 +126,16 @@ impl Files {
         }
     }
 
-    fn warn(&self, error: &TrustError) {
-        tracing::warn!(target: "nnburst::compilation", %error, "no cache in {}", self.dir.display());
-    }
-
     /// # Errors
-    /// The directory or a file in it isn't there, or other users could have written it.
-    fn handles(&self, create: bool) -> Result<CacheHandles, TrustError> {
+    /// The directory isn't there, other users could have written it, or `open` fails.
+    fn handles(
+        &self,
+        open: impl Fn(&TrustedDir, &OsStr) -> Result<File, TrustError>,
+    ) -> Result<CacheHandles, TrustError> {
         let dir = TrustedDir::open(&self.dir, Owners::own())?;
-        let create = if create { OFlag::O_CREAT } else { OFlag::empty() };
         let file = |kind: char, index: u32| {
             let name = format!("{}{kind}{index}", self.stem);
-            Ok(dir.file(OsStr::new(&name), OFlag::O_RDWR | create)?.into())
+            Ok(open(&dir, OsStr::new(&name))?.into())
         };
         let list = |kind, count: u32| -> Result<Vec<_>, TrustError> {
             (0..count).map(|index| file(kind, index)).collect()
@@ -193,17 +201,40 @@ mod tests {
         assert_eq!((name.len(), &name[..4]), (64, "PCAA"));
         let dir = tempfile::tempdir().unwrap();
         let files = Files::new(dir.path(), token, CacheFiles { model: 1, data: 2 });
-        assert!(files.open().is_none(), "nothing is there yet");
+        assert!(files.open().unwrap_err().is_absent(), "nothing is there yet");
         let made = files.create();
         assert_eq!((made.model.len(), made.data.len()), (1, 2));
         for end in ["10", "20", "21"] {
             assert!(dir.path().join(format!("{name}{end}")).exists(), "{end}");
         }
-        assert!(files.open().is_some());
+        files.open().unwrap();
         std::fs::remove_file(dir.path().join(format!("{name}21"))).unwrap();
-        assert!(files.open().is_none(), "one is missing");
+        assert!(files.open().unwrap_err().is_absent(), "one is missing");
         let nowhere =
             Files::new(Path::new("/no such place"), token, CacheFiles { model: 1, data: 0 });
         assert!(nowhere.create().model.is_empty());
+    }
+
+    #[test]
+    fn files_that_can_only_be_read_are_opened_and_not_made_anew() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(dir.path(), 0o755);
+        let files = Files::new(dir.path(), [0; 32], CacheFiles { model: 1, data: 1 });
+        files.create();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            set_mode(&entry.unwrap().path(), 0o444);
+        }
+        // Root may write whatever its mode: this thread gives that up.
+        let reader = move || {
+            nix::unistd::setfsuid(65534.into());
+            assert_eq!(files.open().unwrap().data.len(), 1);
+            assert!(files.create().data.is_empty());
+        };
+        std::thread::scope(|scope| scope.spawn(reader).join().unwrap());
     }
 }

@@ -37,7 +37,8 @@ impl<'a> Preparation<'a> {
         let Some(files) = self.files(device, operations) else {
             return self.fresh(device, model, CacheHandles::default());
         };
-        if let Some(handles) = files.open() {
+        // Why there are none is told where they are made.
+        if let Ok(handles) = files.open() {
             match self.cached(device, handles) {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => {
@@ -56,7 +57,8 @@ impl<'a> Preparation<'a> {
     /// `GENERAL_FAILURE` where a file is not there, or what the device answered.
     pub(crate) fn load(&self, device: &Device) -> Result<Option<Arc<dyn PreparedModel>>> {
         let Some(files) = self.files(device, None) else { return Ok(None) };
-        let handles = files.open().ok_or_else(|| HalError::failure("no cache is there"))?;
+        let handles =
+            files.open().map_err(|error| HalError::failure(format!("no cache: {error}")))?;
         Ok(Some(self.cached(device, handles)?))
     }
 

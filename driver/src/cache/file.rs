@@ -144,18 +144,37 @@ pub(super) struct Written {
 pub(super) struct CacheFile<'a>(&'a OwnedFd);
 
 impl<'a> CacheFile<'a> {
+    /// A file to be written, and cleared again.
+    ///
     /// # Errors
     /// `INVALID_ARGUMENT` for what is no file, or can't be both read and written.
-    pub(super) fn new(file: &'a OwnedFd) -> Result<Self> {
+    pub(super) fn to_write(file: &'a OwnedFd) -> Result<Self> {
+        match Self::opened(file)? {
+            OFlag::O_RDWR => Ok(Self(file)),
+            _ => Err(HalError::invalid("a cache file isn't open for both reading and writing")),
+        }
+    }
+
+    /// A file to be read: caches are installed on read-only systems too.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for what is no file, or can't be read.
+    pub(super) fn to_read(file: &'a OwnedFd) -> Result<Self> {
+        match Self::opened(file)? {
+            OFlag::O_RDWR | OFlag::O_RDONLY => Ok(Self(file)),
+            _ => Err(HalError::invalid("a cache file isn't open for reading")),
+        }
+    }
+
+    /// What a regular file is open for.
+    fn opened(file: &OwnedFd) -> Result<OFlag> {
         let kind = FileStatus::of(file).map(|status| status.kind);
         if kind != Ok(SFlag::S_IFREG) {
             return Err(HalError::invalid("a cache file is no regular file"));
         }
-        let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
-        match flags.map(|flags| flags & OFlag::O_ACCMODE) {
-            Ok(OFlag::O_RDWR) => Ok(Self(file)),
-            _ => Err(HalError::invalid("a cache file isn't open for both reading and writing")),
-        }
+        let flags = fcntl(file, FcntlArg::F_GETFL).map_err(failed("F_GETFL"))?;
+        // One of `O_PATH` says so beside: it can be neither read nor written.
+        Ok(OFlag::from_bits_retain(flags) & (OFlag::O_ACCMODE | OFlag::O_PATH))
     }
 
     /// Cuts the file to nothing. An empty one is let be: ext4 takes the cut for the start of a

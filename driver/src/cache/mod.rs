@@ -95,7 +95,7 @@ pub(crate) fn save(
     model: &Model,
     options: &PrepareOptions,
 ) -> Result<()> {
-    let (model_file, data_file) = files(cache)?;
+    let (model_file, data_file) = files(cache, CacheFile::to_write)?;
     model_file.clear()?;
     data_file.clear()?;
     write(cache, identity, plan, model, options).inspect_err(|_| {
@@ -113,7 +113,7 @@ fn write(
     model: &Model,
     options: &PrepareOptions,
 ) -> Result<()> {
-    let (model_file, data_file) = files(cache)?;
+    let (model_file, data_file) = files(cache, CacheFile::to_write)?;
     let snapshot = plan.snapshot(model).ok_or_else(|| HalError::failure("4 GiB of constants"))?;
     let weights_sum = data_file.write_weights(&snapshot)?;
     let Snapshot { mut model, absent, entries, .. } = snapshot;
@@ -147,7 +147,7 @@ pub(crate) fn load(
     options: &CompileOptions,
     control: &Control<'_>,
 ) -> Result<Restored> {
-    let (model_file, data_file) = files(cache)?;
+    let (model_file, data_file) = files(cache, CacheFile::to_read)?;
     let headers = [model_file.header(Role::Model)?, data_file.header(Role::Data)?];
     for header in &headers {
         if header.identity != identity.0 {
@@ -184,9 +184,12 @@ pub(crate) fn load(
     Ok(Restored { plan, model, options: PrepareOptions { preference, priority, deadline: None } })
 }
 
-fn files(cache: &CacheHandles) -> Result<(CacheFile<'_>, CacheFile<'_>)> {
+fn files<'a>(
+    cache: &'a CacheHandles,
+    open: impl Fn(&'a OwnedFd) -> Result<CacheFile<'a>>,
+) -> Result<(CacheFile<'a>, CacheFile<'a>)> {
     match (&cache.model[..], &cache.data[..]) {
-        ([model], [data]) => Ok((CacheFile::new(model)?, CacheFile::new(data)?)),
+        ([model], [data]) => Ok((open(model)?, open(data)?)),
         (model, data) => Err(HalError::invalid(format!(
             "{} model and {} data files, where {FILES:?} are needed",
             model.len(),

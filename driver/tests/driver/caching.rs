@@ -186,8 +186,8 @@ fn wrong_files_don_t_keep_a_model_from_being_prepared() {
     check("a data file too few", &|cache| cache.data.clear());
     check("a model file too many", &|cache| cache.model.push(another()));
     check("a data file too many", &|cache| cache.data.push(another()));
-    check("a model file to be read only", &|cache| {
-        cache.model = vec![reopened(&files.model, OFlag::O_RDONLY)];
+    check("a model file to be written only", &|cache| {
+        cache.model = vec![reopened(&files.model, OFlag::O_WRONLY)];
     });
     check("a data file to be written only", &|cache| {
         cache.data = vec![reopened(&files.data, OFlag::O_WRONLY)];
@@ -196,6 +196,25 @@ fn wrong_files_don_t_keep_a_model_from_being_prepared() {
         let (one, _) = std::os::unix::net::UnixStream::pair().unwrap();
         cache.data = vec![one.as_fd().try_clone_to_owned().unwrap()];
     });
+}
+
+#[test]
+fn files_that_can_only_be_read_are_loaded_and_not_written() {
+    let served = served(ALL);
+    let device = &served.device;
+    let files = Files::new();
+    let read_only = || {
+        let reopened = |file: &OwnedFd| vec![reopened(file, OFlag::O_RDONLY)];
+        let (model, data) = (reopened(&files.model), reopened(&files.data));
+        CacheHandles { model, data, ..files.handles() }
+    };
+    assert_eq!(save(device, product(1.0), read_only()).unwrap(), WANT);
+    assert!(files.contents().iter().all(Vec::is_empty));
+    save(device, product(1.0), files.handles()).unwrap();
+    let kept = files.contents();
+    assert_eq!(load(device, read_only()).unwrap(), WANT);
+    assert_eq!(save(device, product(2.0), read_only()).unwrap(), [642.5, 1307.5]);
+    assert_eq!(files.contents(), kept);
 }
 
 #[test]
