@@ -74,8 +74,12 @@ impl Manager {
 
     /// What `ExecReload=` runs, with the program that is installed now.
     fn reload(&self, program: &Path, main: u32) -> Output {
+        self.reload_with(program, main, &["--driver", DRIVER, "--config", path(&self.config())])
+    }
+
+    fn reload_with(&self, program: &Path, main: u32, args: &[&str]) -> Output {
         let mut reload = Command::new(program);
-        reload.args(["serve", "--reload"]).env("MAINPID", main.to_string());
+        reload.args(["serve", "--reload"]).args(args).env("MAINPID", main.to_string());
         self.of_service(&mut reload);
         // The log is the successor's, too, so that a pipe would not end with this process.
         let log = self.dir.path().join("reload");
@@ -197,6 +201,12 @@ fn a_program_that_does_not_serve_leaves_the_one_before() {
     assert!(told.contains("modles") && told.contains("the process before goes on"), "{told}");
     assert!(manager.serves() && first.try_wait().unwrap().is_none());
     assert!(!manager.heard.lock().unwrap().iter().any(|state| state.contains("MAINPID")));
+
+    // Nor does it get arguments that its unit doesn't have.
+    let reloaded = manager.reload_with(&new, first.id(), &["--driver", DRIVER]);
+    let told = text(&reloaded.stderr);
+    assert_eq!(reloaded.status.code(), Some(1), "{told}");
+    assert!(told.contains("other arguments: give ExecReload="), "{told}");
 
     // Who isn't the manager's has no part in its socket.
     let taking = ["serve", "--driver", DRIVER, "--take-over"];

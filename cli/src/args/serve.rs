@@ -29,10 +29,10 @@ pub(crate) struct ServeArgs {
     /// and ends when they have gone; those that come from now on come here.
     #[arg(long, conflicts_with = "fd")]
     pub(crate) take_over: bool,
-    /// What a service manager runs to reload the service (ExecReload=): has its process MAINPID read
-    /// the file of limits again or, where the program was replaced since that began, starts the
-    /// program anew with the same arguments, to take the place of that process.
-    #[arg(long, exclusive = true)]
+    /// What a service manager runs to reload the service (ExecReload=), with the arguments of the
+    /// service beside: has its process MAINPID read the file of limits again or, where the program
+    /// was replaced since that began, starts the program anew to take the place of that process.
+    #[arg(long, conflicts_with = "fd")]
     pub(crate) reload: bool,
     /// Keep this user's rights while serving: files, sockets, programs. Without them, a client that
     /// takes the driver over by a fault of its code gets no further than the driver.

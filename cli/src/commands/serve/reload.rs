@@ -14,18 +14,30 @@ use crate::failure::Failure;
 /// The option of a process that takes another's place.
 const TAKE_OVER: &str = "--take-over";
 
+/// Options that say how a process begins, not what it serves.
+const BEGINNINGS: [&str; 3] = [TAKE_OVER, "--reload", "--calibrate"];
+
 /// Has the manager's process read its settings again or, where the program was replaced since that
-/// began, starts the program with the same arguments to take that process's place, and waits until
-/// it serves. If it doesn't, the one that serves goes on.
+/// began, starts the program with this process's arguments to take that process's place, and waits
+/// until it serves. If it doesn't, the one that serves goes on.
+///
+/// The arguments of the process that serves are in its own memory, where a client that has taken it
+/// over could write `--no-sandbox`: they are compared, and not used.
 pub(super) fn reload(out: &mut dyn Write) -> Result<(), Failure> {
     let main = main_process()?;
     if is_same_program(main)? {
         return kill(main, Signal::SIGHUP)
             .map_err(|errno| Failure::check(format!("SIGHUP to the process {main}: {errno}")));
     }
-    let arguments = std::fs::read(format!("/proc/{main}/cmdline"))
+    let theirs = std::fs::read(format!("/proc/{main}/cmdline"))
         .map_err(|error| Failure::check(format!("the arguments of the process {main}: {error}")))?;
-    succeed(&successors_arguments(&arguments), out)
+    let ours = lasting(std::env::args_os().skip(1));
+    if ours != lasting(arguments(&theirs)) {
+        let why = "the process that serves has other arguments: give ExecReload= those of \
+                   ExecStart=, in their order, and restart the service";
+        return Err(Failure::check(why));
+    }
+    succeed(&ours, out)
 }
 
 /// The process that the manager takes for the service's.
@@ -47,13 +59,15 @@ fn is_same_program(process: Pid) -> Result<bool, Failure> {
     Ok(identity(format!("/proc/{process}/exe"))? == identity("/proc/self/exe".into())?)
 }
 
-/// The arguments of the process that serves, after its own name, for the one that takes its place.
-fn successors_arguments(line: &[u8]) -> Vec<OsString> {
+/// The arguments of a process, after its own name.
+fn arguments(line: &[u8]) -> impl Iterator<Item = OsString> {
     let line = line.strip_suffix(&[0]).unwrap_or(line);
-    let arguments = line.split(|&byte| byte == 0).skip(1);
-    let arguments = arguments.filter(|argument| *argument != TAKE_OVER.as_bytes());
-    let arguments = arguments.map(|argument| OsString::from_vec(argument.to_vec()));
-    arguments.chain([TAKE_OVER.into()]).collect()
+    line.split(|&byte| byte == 0).skip(1).map(|argument| OsString::from_vec(argument.to_vec()))
+}
+
+/// The arguments that a process and its successor have in common.
+fn lasting(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    arguments.filter(|argument| !BEGINNINGS.iter().any(|option| argument == option)).collect()
 }
 
 fn succeed(arguments: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
@@ -61,6 +75,7 @@ fn succeed(arguments: &[OsString], out: &mut dyn Write) -> Result<(), Failure> {
     // It says on its standard output that it serves; what goes wrong goes to the log.
     let mut successor = Command::new(program)
         .args(arguments)
+        .arg(TAKE_OVER)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -82,11 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_successor_has_the_arguments_of_the_process_before() {
+    fn how_a_process_began_is_none_of_its_successor() {
         let line = b"/usr/bin/nnburst\0serve\0--driver\0nnburst-cpu\0--set\0user.models=\0";
-        let wanted = ["serve", "--driver", "nnburst-cpu", "--set", "user.models=", "--take-over"];
-        assert_eq!(successors_arguments(line), wanted);
-        let again = b"nnburst\0serve\0--take-over\0";
-        assert_eq!(successors_arguments(again), ["serve", "--take-over"]);
+        let wanted = ["serve", "--driver", "nnburst-cpu", "--set", "user.models="];
+        assert_eq!(lasting(arguments(line)), wanted);
+        let again = b"nnburst\0serve\0--take-over\0--calibrate\0--driver\0nnburst-cpu\0";
+        let reload = ["serve", "--reload", "--driver", "nnburst-cpu"].map(OsString::from);
+        assert_eq!(lasting(arguments(again)), lasting(reload.into_iter()));
+        // What was overwritten and is shorter now.
+        let padded = b"nnburst\0serve\0--driver\0nnburst-cpu\0\0\0";
+        assert_ne!(lasting(arguments(padded)), lasting(arguments(again)));
     }
 }
