@@ -313,6 +313,19 @@ impl Socket {
         Ok(())
     }
 
+    /// Waits for the next frame to begin, or the peer to hang up; false where neither comes in time.
+    pub(crate) fn begins_within(&self, limit: Duration) -> Result<bool, SocketError> {
+        let end = Instant::now().checked_add(limit);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            match poll_for(&self.fd, PollFlags::POLLIN, left) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(SocketError::System { call: "poll", errno }),
+            }
+        }
+    }
+
     fn wait_for_bytes(&self) -> Result<(), SocketError> {
         match poll_for(&self.fd, PollFlags::POLLIN, None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),

@@ -91,7 +91,9 @@ fn lower_strided_slice(op: &mut OpBuilder<'_>) -> Lowered {
         if count > 0 {
             base += first * signed(strides[axis]);
         }
-        walk.push((count, signed(strides[axis]) * isize::try_from(steps[axis]).unwrap_or(0)));
+        // Matters where there is a second element, and is within the input then.
+        let step = isize::try_from(steps[axis]).unwrap_or(0);
+        walk.push((count, signed(strides[axis]).wrapping_mul(step)));
     }
     if shape.is_empty() {
         shape.push(1);

@@ -30,6 +30,10 @@ use crate::listening::Listening;
 use crate::socket::{Socket, SocketError};
 use crate::wire::{self, Kind, Verdict};
 
+/// The time from the answer to a successor until it accepts clients; it only enters its sandbox
+/// then. One that hangs makes way for another.
+const ACCEPTING: Duration = Duration::from_secs(30);
+
 /// Bytes of the longest message between the two.
 const MAX_MESSAGE: usize = 8;
 
@@ -82,7 +86,8 @@ impl Handover {
         let managed = listening.as_ref().filter(|listening| !listening.is_ours_alone());
         let managed = managed.map(|listening| listening.listener().as_fd());
         socket.send(Kind::Answer, 0, [&watchdog, &[]], managed.as_slice())?;
-        let accepts = socket.receive(budget)?.kind == Kind::Note;
+        let accepts =
+            socket.begins_within(ACCEPTING)? && socket.receive(budget)?.kind == Kind::Note;
         if let Some(stop) = self.lock().stop.as_ref().filter(|_| accepts) {
             // An event is counted, unless there have been as many as a word holds.
             let _ = stop.write(1);
