@@ -20,6 +20,9 @@ pub(crate) struct ModelSource {
     pub(crate) model: Model,
     /// Values that the session keeps from step to step.
     pub(crate) states: Vec<CarriedState>,
+    /// Positions among the file's inputs of those that were given a shape without elements, and
+    /// which the model has not.
+    empty_inputs: Vec<usize>,
     /// Inputs and outputs that have 64-bit integers in the file, 32-bit ones in the model.
     pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
@@ -106,6 +109,11 @@ impl ModelSource {
         let labels = model_file.labels(0).unwrap_or_default();
         let load = start.elapsed();
         let wide = Wide { inputs: wide_of(&imported.inputs), outputs: wide_of(&imported.outputs) };
+        let inputs = model_file.contents().map_err(failed)?.inputs;
+        let is_empty =
+            |tensor: &usize| imported.empty_inputs.iter().any(|info| info.tensor == *tensor);
+        let empty_inputs = inputs.iter().enumerate().filter(|(_, tensor)| is_empty(tensor));
+        let empty_inputs = empty_inputs.map(|(at, _)| at).collect();
         let states = imported
             .states
             .into_iter()
@@ -124,7 +132,8 @@ impl ModelSource {
         };
         let origins = imported.sources.iter().map(origin).collect();
         let file = Some((path.to_owned(), import.clone()));
-        Ok(Self { name, file, model: imported.model, states, wide, origins, labels, load })
+        let model = imported.model;
+        Ok(Self { name, file, model, states, empty_inputs, wide, origins, labels, load })
     }
 
     pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
@@ -132,8 +141,9 @@ impl ModelSource {
         let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
         let load = start.elapsed();
         let (name, wide) = (name.to_owned(), Wide::default());
-        let (states, origins) = (Vec::new(), Vec::new());
-        Ok(Self { name, file: None, model, states, wide, origins, labels: None, load })
+        let (states, empty_inputs, origins) = (Vec::new(), Vec::new(), Vec::new());
+        let (file, labels) = (None, None);
+        Ok(Self { name, file, model, states, empty_inputs, wide, origins, labels, load })
     }
 
     /// The model, taken for one that allows relaxed precision where a hint asks for it.
@@ -146,6 +156,11 @@ impl ModelSource {
     pub(crate) fn inputs(&self) -> impl Iterator<Item = (usize, &Operand)> {
         let is_state = |at: usize| self.states.iter().any(|state| state.input == at);
         self.operands(&self.model.main.input_indexes).filter(move |&(at, _)| !is_state(at))
+    }
+
+    /// The number of each of these inputs in the file.
+    pub(crate) fn input_numbers(&self) -> impl Iterator<Item = usize> {
+        (0..).filter(|number| !self.empty_inputs.contains(number))
     }
 
     /// The outputs that the user gets: all but the states.

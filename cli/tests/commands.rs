@@ -418,12 +418,22 @@ fn inputs_take_the_shapes_they_are_given() {
     for (shape, why) in [
         ("y=2x3", "no input is called \"y\"; there are x"),
         ("x=2", "input \"x\" has 2 dimensions, not 1"),
-        ("x=0x3", "\"0\" is no extent"),
+        ("x=ax3", "\"a\" is no extent"),
         ("2x3", "expected NAME=DIMS"),
     ] {
         let error = fail(2, &["run", path(&model), "--shape", shape]);
         assert!(error.contains(why), "{error}");
     }
+    // Without elements the model has no such input, and a file for it no reader.
+    for mode in ["inproc", "sync", "burst"] {
+        let args = ["run", path(&model), "--output", path(&out), "--json", "--shape", "x=0x3"];
+        let report = json(&succeed(&[&args[..], &["--mode", mode]].concat()));
+        assert_eq!(report["outputs"][0]["dimensions"], serde_json::json!([0, 3]), "{mode}");
+        assert_eq!(report["outputs"][1]["dimensions"], serde_json::json!([0, 2]), "{mode}");
+        assert!(std::fs::read(out.join("out0.bin")).unwrap().is_empty(), "{mode}");
+    }
+    let error = fail(2, &["run", path(&model), "--shape", "x=0x3", "--input", &given]);
+    assert!(error.contains("--input 0: "), "{error}");
     succeed(&["check", path(&model), "--shape", "x=2x3"]);
     succeed(&["bench", path(&model), "--shape", "x=2x3", "--runs", "3"]);
     assert!(succeed(&["dot", path(&model), "--shape", "x=2x3"]).contains("digraph"));

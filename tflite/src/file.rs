@@ -129,6 +129,9 @@ impl ModelFile {
     /// was made for another one. The shapes of what follows from it are worked out at import; where
     /// they depend on values that are known at run time alone, they stay open.
     ///
+    /// With an extent of 0 the input has no elements, and the model has no such input
+    /// ([`Imported::empty_inputs`](crate::Imported::empty_inputs)).
+    ///
     /// # Errors
     /// The file is broken, has no input of this name, or the input has another number of
     /// dimensions.
@@ -201,6 +204,10 @@ impl ModelFile {
         let mut import = Import::new(&file, graph);
         import.options = options;
         import.customs = Some(&self.customs);
+        let is_empty = |index: &usize| {
+            self.resized.iter().any(|(known, shape)| known == index && shape.contains(&0))
+        };
+        import.empty_inputs = graph.inputs.iter().copied().filter(is_empty).collect();
         self.finish(import, &places, &budget)
     }
 
@@ -262,6 +269,7 @@ impl ModelFile {
         Ok(Imported {
             model,
             inputs: parts.inputs,
+            empty_inputs: parts.empty_inputs,
             outputs: parts.outputs,
             states: parts.states,
             description: file.description.clone(),

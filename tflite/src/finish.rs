@@ -41,6 +41,7 @@ pub(crate) struct Parts {
     pub(crate) made: Vec<u8>,
     pub(crate) sources: Vec<usize>,
     pub(crate) inputs: Vec<TensorInfo>,
+    pub(crate) empty_inputs: Vec<TensorInfo>,
     pub(crate) outputs: Vec<TensorInfo>,
     pub(crate) states: Vec<StatePair>,
 }
@@ -63,9 +64,16 @@ impl Import<'_> {
         let info = |import: &Self, index: usize, operand: u32| {
             TensorInfo::new(index, &tensors[index], import.builder.operand(operand))
         };
-        let input_infos = self.graph.inputs.iter().zip(&inputs);
+        let input_infos = self.model_inputs().zip(&inputs);
         let input_infos =
-            input_infos.map(|(&index, &operand)| info(&self, index, operand)).collect();
+            input_infos.map(|(index, &operand)| info(&self, index, operand)).collect();
+        let empty = |&index: &usize| {
+            let tensor = &tensors[index];
+            let operand = self.input_operand(tensor).map_err(ImportError::Interface)?;
+            Ok(TensorInfo::new(index, tensor, &operand))
+        };
+        let empty_inputs =
+            self.empty_inputs.iter().map(empty).collect::<Result<Vec<_>, ImportError>>()?;
         let mut outputs = Vec::new();
         let mut output_infos = Vec::new();
         for &index in &self.graph.outputs {
@@ -117,6 +125,7 @@ impl Import<'_> {
             made: builder.made,
             sources: builder.sources,
             inputs: input_infos,
+            empty_inputs,
             outputs: output_infos,
             states,
         })

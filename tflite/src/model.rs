@@ -101,6 +101,9 @@ pub struct Imported {
     pub model: Model,
     /// The inputs without the states.
     pub inputs: Vec<TensorInfo>,
+    /// Inputs of the file that are none of the model: they were given an extent of 0, so that there
+    /// is nothing to hand over ([`ModelFile::resize`](crate::ModelFile::resize)).
+    pub empty_inputs: Vec<TensorInfo>,
     /// The outputs without the states.
     pub outputs: Vec<TensorInfo>,
     /// The states, in the order in which the graph uses them.

@@ -100,6 +100,35 @@ fn only_inputs_of_the_file_have_other_shapes() {
     assert_eq!(why, "input \"image\" has 4 dimensions, not 2");
 }
 
+/// As TFLite's interpreter computes with them.
+#[test]
+fn inputs_without_elements_are_none_of_the_model() {
+    let mut file = TfliteFile::new();
+    let [rows, more] = ["rows", "more"].map(|name| file.input(name, F32, &[2, 3]));
+    let weights = file.float_constant("weights", &[4, 3], &[1.0; 12]);
+    let dense = file.tensor("dense", F32, &[2, 4]);
+    file.operator("FULLY_CONNECTED", &[rows, weights], &[dense]);
+    let both = file.tensor("both", F32, &[4, 3]);
+    file.operator_with("CONCATENATION", &[rows, more], &[both], 10, vec![(0, Value::I32(0))]);
+    let axis = file.int_constant("axis", &[1], &[0]);
+    let sum = file.tensor("sum", F32, &[3]);
+    file.operator_with("SUM", &[dense, axis], &[sum], 27, Vec::new());
+    file.outputs(&[dense, both, sum]);
+    let mut file = ModelFile::from_bytes(file.build());
+    file.resize("rows", &[0, 3]).unwrap();
+    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let imported = file.import(options).unwrap();
+    let names = |infos: &[TensorInfo]| {
+        infos.iter().map(|info| (info.name.clone(), info.dims.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&imported.inputs), [("more".to_owned(), vec![2, 3])]);
+    assert_eq!(names(&imported.empty_inputs), [("rows".to_owned(), vec![0, 3])]);
+    let floats = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let more = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let outputs = run(&imported, &[&more], &[0, 24, 16]);
+    assert_eq!(outputs, [Vec::new(), more, floats(&[0.0; 4])]);
+}
+
 #[test]
 fn shapes_that_operators_cannot_take_are_refused_with_the_reason() {
     let mut file = TfliteFile::new();

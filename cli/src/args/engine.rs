@@ -267,7 +267,7 @@ fn named_shape(text: &str) -> Result<(String, Vec<u32>), String> {
     let expected = "expected NAME=DIMS, such as image=1x320x320x3";
     let (name, dims) = text.rsplit_once('=').ok_or(expected)?;
     let dims = dims.split('x').map(|extent| match extent.parse() {
-        Ok(0) | Err(_) => Err(format!("{extent:?} is no extent: {expected}")),
+        Err(_) => Err(format!("{extent:?} is no extent: {expected}")),
         Ok(extent) => Ok(extent),
     });
     Ok((name.to_owned(), dims.collect::<Result<_, _>>()?))

@@ -262,6 +262,26 @@ def test_inputs_are_resized(shared: Path) -> None:
         ours.resize_tensor_input(index, [[1, 640]])
 
 
+def test_inputs_without_elements_are_computed_with(shared: Path) -> None:
+    path = path_of(shared, "models/add1_float")
+    shapes = []
+    for interpreter in (tflite(path), nnburst.Interpreter(path)):
+        inputs = [details["index"] for details in interpreter.get_input_details()]
+        for index in inputs:
+            interpreter.resize_tensor_input(index, [0, 3])
+        interpreter.allocate_tensors()
+        for index in inputs:
+            interpreter.set_tensor(index, np.zeros((0, 3), np.float32))
+            assert interpreter.get_tensor(index).shape == (0, 3)
+        interpreter.invoke()
+        (output,) = interpreter.get_output_details()
+        shapes.append(output["shape"].tolist())
+        assert interpreter.get_tensor(output["index"]).shape == (0, 3)
+    assert shapes[0] == shapes[1]
+    with pytest.raises(ValueError, match="extent below 0"):
+        nnburst.Interpreter(path).resize_tensor_input(inputs[0], [-1, 3])
+
+
 def test_inputs_of_the_same_name_get_shapes_of_another_rank(shared: Path) -> None:
     content = Path(path_of(shared, "models/add1_float")).read_bytes()
     first, second = (details["name"].encode() for details in tflite_of(content).get_input_details())

@@ -178,8 +178,11 @@ impl GraphPart {
 
 /// Why a tensor can't be copied as it is.
 fn unfit(info: &TensorInfo) -> Option<String> {
-    let TensorInfo { name, file_kind, .. } = info;
+    let TensorInfo { name, file_kind, dims, .. } = info;
     match (info.byte_len(), element_bytes(info)) {
+        (None, _) if dims.contains(&0) => {
+            Some(format!("{name} has no elements, or a shape that is known at run time alone"))
+        }
         (None, _) => Some(format!("the shape of {name} is known at run time alone")),
         (Some(0), _) => Some(format!("{name} has no elements")),
         (Some(bytes), Some(expected)) if bytes != expected => {

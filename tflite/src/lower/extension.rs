@@ -114,6 +114,9 @@ impl Import<'_> {
     pub(crate) fn own_value(&mut self, index: usize) -> Lowered<u32> {
         let tensor = &self.graph.tensors[index];
         let Some(kind) = extension_type(tensor.kind) else { return self.value(index) };
+        if let Some(nothing) = self.values[index].filter(|_| self.has_no_elements(index)) {
+            return Ok(nothing);
+        }
         if let Some(&known) = self.wide.get(&index) {
             return Ok(known);
         }

@@ -70,8 +70,12 @@ pub(crate) struct Import<'a> {
     pub(crate) opens: bool,
     /// The number that stands for extents which are not known, while shapes are inferred; else 0.
     pub(super) probe: Cell<u32>,
+    /// True while shapes are inferred of inputs without elements, too.
+    pub(super) counts_empty: Cell<bool>,
     /// True if other operators of the file, which are not imported, may change variables, too.
     pub(crate) is_part: bool,
+    /// Inputs that were given a shape without elements: constants for the model.
+    pub(crate) empty_inputs: Vec<usize>,
 }
 
 /// The state of an import between two operators.
@@ -104,7 +108,9 @@ impl<'a> Import<'a> {
             has_hybrid: OnceCell::new(),
             opens: false,
             probe: Cell::new(0),
+            counts_empty: Cell::new(false),
             is_part: false,
+            empty_inputs: Vec::new(),
         }
     }
 
@@ -135,15 +141,12 @@ impl<'a> Import<'a> {
         self.wide.retain(|_, operand| stays(*operand));
     }
 
-    /// Makes operands of the graph's inputs, in their order.
+    /// Makes operands of the graph's inputs, in their order, but for those without elements.
     pub(crate) fn add_inputs(&mut self) -> Result<Vec<u32>, String> {
         let mut inputs = Vec::new();
-        for &index in &self.graph.inputs {
+        for index in self.model_inputs().collect::<Vec<_>>() {
             let tensor = &self.graph.tensors[index];
-            let operand = match self.options.file_types {
-                true => self.own_operand(tensor)?,
-                false => operand_of(tensor)?,
-            };
+            let operand = self.input_operand(tensor)?;
             let mut operand = operand.with_lifetime(OperandLifeTime::SubgraphInput);
             if operand.dimensions.is_empty() {
                 // A scalar: tensors of the HAL have a dimension at least.
@@ -156,6 +159,20 @@ impl<'a> Import<'a> {
             inputs.push(input);
         }
         Ok(inputs)
+    }
+
+    /// The inputs of the graph that are inputs of the model, in their order.
+    pub(crate) fn model_inputs(&self) -> impl Iterator<Item = usize> + '_ {
+        let inputs = self.graph.inputs.iter().copied();
+        inputs.filter(|index| !self.empty_inputs.contains(index))
+    }
+
+    /// An input of the graph in the type that its value travels in.
+    pub(crate) fn input_operand(&self, tensor: &Tensor) -> Result<Operand, String> {
+        match self.options.file_types {
+            true => self.own_operand(tensor),
+            false => operand_of(tensor),
+        }
     }
 
     /// The operand that holds a tensor's value.

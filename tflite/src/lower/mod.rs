@@ -135,11 +135,10 @@ impl<'a> Lower<'_, 'a> {
         match self.builtin() {
             // What it holds is the shape of a scalar, unless the options have another.
             Builtin::Reshape => argument == 1,
+            Builtin::TransposeConv | Builtin::Conv3dTranspose => argument > 2,
             Builtin::Conv2d
             | Builtin::DepthwiseConv2d
-            | Builtin::TransposeConv
             | Builtin::Conv3d
-            | Builtin::Conv3dTranspose
             | Builtin::FullyConnected
             | Builtin::Svdf
             | Builtin::Rnn
@@ -147,8 +146,8 @@ impl<'a> Lower<'_, 'a> {
             | Builtin::BidirectionalSequenceRnn
             | Builtin::Lstm
             | Builtin::UnidirectionalSequenceLstm
-            | Builtin::BidirectionalSequenceLstm
-            | Builtin::Custom => true,
+            | Builtin::BidirectionalSequenceLstm => argument > 0,
+            Builtin::Custom => true,
             _ => false,
         }
     }

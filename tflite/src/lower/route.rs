@@ -52,7 +52,8 @@ impl<'a> Import<'a> {
         if let Some(why) = (Lower { import: &mut *import, op }).misfit() {
             return Err(Refusal::Unsupported(why));
         }
-        if (Lower { import: &mut *import, op }).windows_without_elements()? {
+        let mut lower = Lower { import: &mut *import, op };
+        if lower.windows_without_elements()? || lower.results_without_elements()? {
             return Ok(Route::Nnapi);
         }
         if !import.options.extension {

@@ -171,11 +171,13 @@ impl Input {
 
 fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failure> {
     let inputs: Vec<(usize, &Operand)> = source.inputs().collect();
-    if let Some((index, _)) = args.input.iter().find(|(index, _)| *index >= inputs.len()) {
+    let numbers: Vec<usize> = source.input_numbers().take(inputs.len()).collect();
+    if let Some((index, _)) = args.input.iter().find(|(index, _)| !numbers.contains(index)) {
+        let known: Vec<_> = numbers.iter().map(usize::to_string).collect();
         return Err(Failure::usage(format!(
-            "--input {index}: {} has inputs 0 to {}",
+            "--input {index}: {} has inputs {}",
             source.name,
-            inputs.len().saturating_sub(1)
+            known.join(", ")
         )));
     }
     let given = args.input.iter().map(|(index, _)| index);
@@ -184,10 +186,10 @@ fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failu
     {
         return Err(Failure::usage(format!("--input {twice}: given more than once")));
     }
-    inputs
-        .iter()
-        .enumerate()
-        .map(|(number, &(at, operand))| {
+    numbers
+        .into_iter()
+        .zip(inputs)
+        .map(|(number, (at, operand))| {
             let length = byte_len(operand).ok_or_else(|| {
                 Failure::usage(format!(
                     "input {number} has no known size: {:?}",

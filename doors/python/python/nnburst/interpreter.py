@@ -134,6 +134,8 @@ class Interpreter:
         self._inputs = [info.index for info in self._model.inputs]
         self._outputs = [info.index for info in self._model.outputs]
         self._shapes: Dict[int, Tuple[int, ...]] = {}
+        # The inputs that the device is handed.
+        self._handed: List[int] = []
         self._open_bytes = 1 << 20
         self._compilation: Optional[Compilation] = None
         self._burst: Optional[Burst] = None
@@ -235,8 +237,8 @@ class Interpreter:
             raise InvalidArgument(f"Shape should be 1D instead of {extents.ndim}.")
         shape = tuple(int(extent) for extent in extents)
         tensor = self._tensors[index]
-        if min(shape, default=1) < 1:
-            raise InvalidArgument(f"input {index}: shape {shape} has an extent below 1")
+        if min(shape, default=0) < 0:
+            raise InvalidArgument(f"input {index}: shape {shape} has an extent below 0")
         if strict:
             signature = tensor.shape_signature
             fits = len(shape) == len(signature) and all(
@@ -368,6 +370,7 @@ class Interpreter:
             # The driver was lost. Its successor has the same inputs; states begin anew.
             for old, new in zip(self._frame.inputs, frame.inputs):
                 np.copyto(new, old)
+        self._handed = list(compilation.arguments[0])
         self._compilation, self._burst, self._frame = compilation, burst, frame
         self._is_stale = False
 
@@ -404,7 +407,11 @@ class Interpreter:
     def _view(self, index: int) -> Optional[Array]:
         """An input or output in place, or a tensor that is kept; ``None`` for any other."""
         if index in self._inputs:
-            return self._allocated().inputs[self._inputs.index(index)]
+            frame = self._allocated()
+            if index in self._handed:
+                return frame.inputs[self._handed.index(index)]
+            # Without elements, which the device gets none of.
+            return np.empty(self._shapes[index], self._dtype(index))
         if index in self._outputs:
             return self._allocated().outputs[self._outputs.index(index)]
         if self._compile_options["keep_tensors"] and self._compilation is not None:

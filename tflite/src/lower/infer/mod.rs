@@ -4,6 +4,7 @@
 //! the extents of an operator's inputs, its options and its constants is worked out here; what
 //! depends on values that are known at run time alone stays open.
 
+mod empty;
 mod windows;
 
 use self::windows::{CONV, DEPTHWISE, positive};
@@ -213,7 +214,9 @@ impl Lower<'_, '_> {
         };
         let mut dims = dims.to_vec();
         match self.import.probe.get() {
-            _ if self.import.has_no_elements(index) => {}
+            _ if self.import.has_no_elements(index) => {
+                return self.import.counts_empty.get().then_some(dims);
+            }
             0 => {}
             probe => dims.iter_mut().filter(|extent| **extent == 0).for_each(|it| *it = probe),
         }

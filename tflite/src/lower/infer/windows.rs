@@ -16,10 +16,7 @@ impl Lower<'_, '_> {
             _ => None,
         };
         let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { return Ok(false) };
-        let mut operand = self.import.own_operand(self.output_tensor(0)?)?;
-        operand.dimensions = dims;
-        let nothing = self.import.builder.made_constant(operand, &[]);
-        self.bind(0, nothing)?;
+        self.bind_empty(0, dims)?;
         Ok(true)
     }
 
