@@ -8,6 +8,7 @@ use nnburst_hal::{ChannelQuant, OperandType};
 use nnburst_kernels::tensor::quant::activation_range;
 use nnburst_kernels::tensor::{OpError, Shape};
 
+use super::math::rational_tanh;
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::plain;
 
@@ -158,7 +159,7 @@ impl Activation {
             Self::Relu => x.max(0.0),
             Self::ReluN1To1 => x.clamp(-1.0, 1.0),
             Self::Relu6 => x.clamp(0.0, 6.0),
-            Self::Tanh => x.tanh(),
+            Self::Tanh => rational_tanh(x),
             Self::SignBit => f32::from(u8::from(x.is_sign_negative())),
         }
     }
