@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nnburst_conformance::{Case, load_dir, shared_dir};
-use nnburst_executor::testing::{TestRng, fuzz_extension, fuzz_hostile_values};
+use nnburst_executor::testing::{TestRng, extension_forms, fuzz_extension, fuzz_hostile_values};
 use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
 use nnburst_hal::{Access, Memory, OperandLifeTime, OperandType, View, ViewMut};
 
@@ -140,15 +140,14 @@ fn random_models_with_random_values_are_computed_or_refused() {
 /// models compute.
 #[test]
 fn operations_of_the_extension_are_computed_or_refused() {
-    let mut left: std::collections::BTreeSet<u16> =
-        nnburst_hal::tflite_extension::OPERATIONS.iter().map(|about| about.number).collect();
+    let mut left: std::collections::BTreeSet<_> = extension_forms().collect();
     let mut failed = std::collections::BTreeMap::new();
     for seed in 0..rounds(1) * 20_000 {
         let mut rng = TestRng::of_seed(seed);
         let bytes: Vec<u8> = (0..200).map(|_| rng.number().to_le_bytes()[0]).collect();
         match std::panic::catch_unwind(|| fuzz_extension(&bytes)) {
-            Ok((number, true)) => {
-                left.remove(&number);
+            Ok((form, true)) => {
+                left.remove(&form);
             }
             Ok(_) => {}
             Err(cause) => {

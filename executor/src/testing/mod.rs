@@ -7,7 +7,7 @@ mod operations;
 mod shrink;
 mod test_rng;
 
-pub use extension::fuzz_extension;
+pub use extension::{ExtensionForm, extension_forms, fuzz_extension};
 pub use graph::{Element, RandomModel, random_model};
 pub use hostile::fuzz_hostile_values;
 pub use shrink::shrink;

@@ -199,6 +199,47 @@ impl Draft<'_> {
                 let rows = shape.get(self.rng.below(2)).copied().unwrap_or(1);
                 self.data(OperandType::TensorFloat32, vec![rows, outputs]);
             }
+            // A gated layer of bytes with one matrix: input, result before, weights, biases, cells.
+            '!' => self.data(OperandType::TensorQuant8Asymm, shape),
+            '@' | '%' => {
+                let kind = match letter {
+                    '@' => OperandType::TensorQuant8Asymm,
+                    _ => OperandType::TensorQuant16Symm,
+                };
+                self.data(kind, vec![shape.first().copied().unwrap_or(1), outputs]);
+            }
+            '#' => {
+                let weights = vec![4 * outputs, last + outputs];
+                self.data(OperandType::TensorQuant8Asymm, weights);
+            }
+            '$' => {
+                let scale = self.rng.one_of(&[1e-5, 1e-5, 1.0, 0.0, 1e30, f32::NAN]);
+                let values = (0..4 * outputs).map(|_| self.rng.number().to_le_bytes());
+                let bytes = values.flat_map(|value| value.into_iter().take(4)).collect();
+                let mut biases = Operand::tensor(OperandType::TensorInt32, vec![4 * outputs]);
+                biases.scale = scale;
+                let is_constant = self.rng.once_in(4);
+                self.add(biases, bytes, is_constant);
+            }
+            // A dense layer whose weights have scales of blocks: its input, weights, scales.
+            '&' => {
+                if let Some(depth) = self.shape.last_mut().filter(|_| !self.rng.once_in(8)) {
+                    *depth = 4;
+                }
+                self.data(OperandType::TensorFloat32, self.shape.clone());
+            }
+            '0' => {
+                let bytes = (0..outputs * last).map(|_| self.rng.number().to_le_bytes()[0]);
+                let bytes = bytes.collect();
+                self.add(Operand::quant8_signed(vec![outputs, last], 0.5, 0), bytes, true);
+            }
+            '9' => {
+                let blocks = if self.rng.once_in(4) { 2 } else { 1 };
+                let values = (0..outputs * blocks).map(|_| self.rng.one_of(&[0.5, 1e-30, 1e30]));
+                let bytes = values.flat_map(f32::to_le_bytes).collect();
+                let scales = Operand::tensor(OperandType::TensorFloat32, vec![outputs, blocks]);
+                self.add(scales, bytes, true);
+            }
             'E' => {
                 let time = match kind {
                     OperandType::TensorFloat32 => OperandType::TensorQuant8AsymmSigned,
@@ -394,6 +435,7 @@ impl Draft<'_> {
             'W' => ExtensionType::TensorUint64.operand(PREFIX),
             'S' if self.rng.once_in(2) => OperandType::TensorInt32,
             'u' => OperandType::TensorQuant8Asymm,
+            '%' => OperandType::TensorQuant16Symm,
             'M' => self.memory_kind(),
             'j' => self.floats_or(OperandType::TensorInt32),
             // Logarithms of probabilities.

@@ -22,16 +22,26 @@ const PREFIX: u16 = 3;
 /// Bytes that a model and its runs may take.
 const MEMORY: u64 = 256 << 20;
 
+/// An operation of the extension with one of the lists of tensors that it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExtensionForm {
+    /// The operation's number.
+    pub number: u16,
+    /// Which of its lists it is, from 0 on.
+    pub form: usize,
+}
+
 /// Makes a model of one operation of the extension of the bytes, with tensors of random types and
 /// shapes that may fit it, and values that nothing can be computed with here and there; compiles it
 /// and runs it twice, inputs having changed in between. Anything but a panic or a fault will do.
 ///
-/// Gives the operation's number, and whether a run computed something.
-pub fn fuzz_extension(bytes: &[u8]) -> (u16, bool) {
+/// Gives which operation it was, and whether a run computed something.
+pub fn fuzz_extension(bytes: &[u8]) -> (ExtensionForm, bool) {
     let rng = &mut TestRng::of_bytes(bytes);
     let about = &OPERATIONS[rng.below(OPERATIONS.len())];
-    let find = |it: &&Signature| it.numbers.contains(&about.number);
-    let Some(signature) = SIGNATURES.iter().find(find) else { return (about.number, false) };
+    let signatures: Vec<&Signature> = signatures_of(about.number).collect();
+    let form = ExtensionForm { number: about.number, form: rng.below(signatures.len()) };
+    let Some(signature) = signatures.get(form.form) else { return (form, false) };
     let rank = rng.between(signature.ranks.0, signature.ranks.1);
     let extent = |rng: &mut TestRng| if rng.once_in(16) { 0 } else { rng.between(1, 4) };
     let shape = (0..rank).map(|_| extent(rng)).collect();
@@ -52,7 +62,19 @@ pub fn fuzz_extension(bytes: &[u8]) -> (u16, bool) {
     model.main.operations.push(operation);
     let name = NAME.to_owned();
     model.extension_name_to_prefix = vec![ExtensionNameAndPrefix { name, prefix: PREFIX }];
-    (about.number, run(&model, &mut inputs, rng))
+    (form, run(&model, &mut inputs, rng))
+}
+
+fn signatures_of(number: u16) -> impl Iterator<Item = &'static Signature> {
+    SIGNATURES.iter().filter(move |it| it.numbers.contains(&number))
+}
+
+/// All that [`fuzz_extension`] makes models of.
+pub fn extension_forms() -> impl Iterator<Item = ExtensionForm> {
+    OPERATIONS.iter().flat_map(|about| {
+        let number = about.number;
+        (0..signatures_of(number).count()).map(move |form| ExtensionForm { number, form })
+    })
 }
 
 fn run(model: &Model, inputs: &mut [Vec<u8>], rng: &mut TestRng) -> bool {
