@@ -1,5 +1,7 @@
 //! Boxes by their corners, their overlap, and non-maximum suppression.
 
+use std::collections::BinaryHeap;
+
 use nnburst_kernels::tensor::poll;
 
 use crate::ops::sort::sort_vec_by;
@@ -54,19 +56,69 @@ pub(super) fn by_score(scores: &[f32], positions: &mut [usize]) -> Result<(), St
     sort_vec_by(positions, |&a, &b| scores[b].total_cmp(&scores[a]))
 }
 
+/// Candidates by their scores, highest first; equal scores keep their order. As few as are asked
+/// for are put in order.
+pub(super) enum BestFirst {
+    /// Scores above the places from the end, and the candidates.
+    Heap(BinaryHeap<u64>, Vec<usize>),
+    /// More than fit between two polls.
+    Sorted(std::vec::IntoIter<usize>),
+}
+
+impl BestFirst {
+    /// Of candidates, which are places of `scores`.
+    ///
+    /// # Errors
+    /// The run is to end.
+    pub(super) fn new(scores: &[f32], mut candidates: Vec<usize>) -> Result<Self, String> {
+        if candidates.len() > poll::CHUNK {
+            by_score(scores, &mut candidates)?;
+            return Ok(Self::Sorted(candidates.into_iter()));
+        }
+        poll::work(8 * candidates.len())?;
+        // As integers scores have their order, those below 0 turned around.
+        let key = |(place, &candidate): (usize, &usize)| {
+            let bits = scores[candidate].to_bits();
+            let high = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+            u64::from(high) << 32 | u64::from(u32::MAX - u32::try_from(place).unwrap_or(0))
+        };
+        let keys: Vec<u64> = candidates.iter().enumerate().map(key).collect();
+        Ok(Self::Heap(BinaryHeap::from(keys), candidates))
+    }
+}
+
+impl Iterator for BestFirst {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Self::Heap(keys, candidates) => {
+                let [low, _] = halves(keys.pop()?);
+                candidates.get(usize::try_from(u32::MAX - low).ok()?).copied()
+            }
+            Self::Sorted(candidates) => candidates.next(),
+        }
+    }
+}
+
+/// The low and the high 32 bits.
+fn halves(x: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = x.to_le_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
+}
+
 /// Hard non-maximum suppression: takes the highest score (the first of equals), drops what overlaps
 /// it by `threshold` or more, and so on, at most `limit` times. Returns positions in order of
 /// choice.
 pub(super) fn hard_nms(
     scores: &[f32],
-    mut candidates: Vec<usize>,
+    candidates: Vec<usize>,
     box_of: impl Fn(usize) -> Corners,
     threshold: f32,
     limit: Option<usize>,
 ) -> Result<Vec<usize>, String> {
-    by_score(scores, &mut candidates)?;
     let mut chosen: Vec<usize> = Vec::new();
-    for candidate in candidates {
+    for candidate in BestFirst::new(scores, candidates)? {
         if limit.is_some_and(|limit| chosen.len() >= limit) {
             break;
         }
@@ -100,6 +152,18 @@ mod tests {
         }
         let point = [1.0, 1.0, 1.0, 1.0];
         assert!(overlap(point, point).is_nan());
+    }
+
+    #[test]
+    fn the_best_come_first_and_equals_in_their_order() {
+        let few = [0.5, -1.0, 2.0, 0.5, -0.0, 0.0, f32::INFINITY, -3.0, f32::NEG_INFINITY, 0.5];
+        let many: Vec<f32> = (0..=poll::CHUNK).map(|at| few[at % few.len()]).collect();
+        for scores in [&few[..], &many] {
+            let mut want: Vec<usize> = (0..scores.len()).filter(|at| at % 7 != 3).collect();
+            let got: Vec<usize> = BestFirst::new(scores, want.clone()).unwrap().collect();
+            by_score(scores, &mut want).unwrap();
+            assert_eq!(got, want);
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Source: NNAPI, since HAL 1.2; FLOAT32 and FLOAT16. Class 0 is the background. Rows that no
 //! detection fills are zero.
 
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
-use super::boxes::{Corners, by_score, hard_nms};
+use super::boxes::{BestFirst, Corners, hard_nms};
 use super::numbers::{Numbers, claim_run, operands};
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
@@ -36,6 +38,7 @@ struct Rules {
     iou_threshold: f32,
     /// The difference between a class and its label.
     label_offset: usize,
+    isa: Isa,
 }
 
 /// One detection: its anchor, its class, its score.
@@ -89,6 +92,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         score_threshold: at_least_0(11)?,
         iou_threshold: at_least_0(12)?,
         label_offset: usize::from(!op.bool(13)?),
+        isa: op.isa(),
     };
     let rows = match mode {
         Mode::Regular { .. } => limit,
@@ -188,18 +192,18 @@ impl Rules {
     ) -> Result<Vec<Detection>, String> {
         let foreground =
             |anchor: usize| &scores[anchor * self.classes + 1..(anchor + 1) * self.classes];
-        let largest = |anchor: usize| {
-            let scores = poll::each(foreground(anchor).iter().copied(), 2);
-            scores.fold(f32::NEG_INFINITY, f32::max)
-        };
-        let best: Vec<f32> = (0..self.anchors).map(largest).collect();
-        poll::work(0)?;
+        let mut best = vec![f32::NEG_INFINITY; self.anchors];
+        for (anchor, best) in best.iter_mut().enumerate() {
+            for scores in foreground(anchor).chunks(poll::CHUNK) {
+                poll::work(8 + scores.len() / 4)?;
+                self.isa.run(Largest { scores, most: best });
+            }
+        }
         let mut found = Vec::new();
         for anchor in self.suppress(&best, boxes, self.limit)? {
             let scores = foreground(anchor);
-            let mut order: Vec<usize> = poll::each(0..scores.len(), 2).collect();
-            by_score(scores, &mut order)?;
-            let classes = order.into_iter().take(classes);
+            let order = BestFirst::new(scores, poll::each(0..scores.len(), 2).collect())?;
+            let classes = order.take(classes);
             found.extend(classes.map(|at| Detection { anchor, class: at + 1, score: scores[at] }));
         }
         Ok(found)
@@ -215,5 +219,31 @@ impl Rules {
             .filter(|&anchor| scores[anchor] > self.score_threshold)
             .collect();
         hard_nms(scores, candidates, |anchor| boxes[anchor], self.iou_threshold, Some(limit))
+    }
+}
+
+/// The largest of scores and of what is known already; NaN is none.
+struct Largest<'a> {
+    scores: &'a [f32],
+    most: &'a mut f32,
+}
+
+impl Loop for Largest<'_> {
+    #[inline(always)]
+    fn run(self) {
+        const LANES: usize = 16;
+        let larger = |x: f32, most: f32| if x > most { x } else { most };
+        let Some(last) = self.scores.last_chunk::<LANES>() else {
+            *self.most = self.scores.iter().fold(*self.most, |most, &x| larger(x, most));
+            return;
+        };
+        let mut lanes = [*self.most; LANES];
+        // Those at the end that make no whole vector are looked at with some of the others again.
+        for block in self.scores.as_chunks::<LANES>().0.iter().chain([last]) {
+            for (lane, &x) in lanes.iter_mut().zip(block) {
+                *lane = larger(x, *lane);
+            }
+        }
+        *self.most = lanes.into_iter().fold(*self.most, |most, x| larger(x, most));
     }
 }

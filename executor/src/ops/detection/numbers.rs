@@ -63,6 +63,16 @@ impl Numbers {
     /// # Errors
     /// The run is to end.
     pub(super) fn to_vec(self, bytes: View<'_>) -> Result<Vec<f32>, Halted> {
+        if self.kind == OperandType::TensorFloat32 {
+            let floats = In::<f32>::new(bytes);
+            let mut numbers = vec![0.0; floats.len()];
+            for (at, chunk) in numbers.chunks_mut(poll::CHUNK).enumerate() {
+                poll::work(chunk.len() / 4)?;
+                let first = at * poll::CHUNK;
+                floats.slice(first..first + chunk.len()).copy_to(chunk);
+            }
+            return Ok(numbers);
+        }
         let len = bytes.len() / self.kind.element_bytes().unwrap_or(1);
         let numbers = poll::each(0..len, 4).map(|index| self.get(bytes, index)).collect();
         poll::work(0).map(|()| numbers)

@@ -49,7 +49,7 @@ pub(super) fn pool(call: &mut OperatorCall<'_, '_>, is_max: bool) -> Lowered {
 }
 
 /// Input, its image and the extents of the result: height and width are the second input.
-fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Image)> {
+pub(super) fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Image)> {
     let input = call.arg(0)?;
     call.same(&input, 0)?;
     let &[height, width] = &sizes(&call.ints(1)?)?[..] else {
@@ -63,7 +63,7 @@ fn resized(call: &mut OperatorCall<'_, '_>) -> Lowered<(ElementKind, Image, Imag
     let extents = to.shape()?;
     call.set(0, &extents)?;
     // Where each line and column comes from.
-    call.claim((height + width).saturating_mul(size_of::<Between>()))?;
+    call.claim((height + width).saturating_mul(size_of::<[usize; 3]>()))?;
     Ok((input.kind, from, to))
 }
 
@@ -107,70 +107,6 @@ pub(super) fn resize_nearest(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 fn ratio(count: usize) -> f32 {
     f32_of(i32::try_from(count).unwrap_or(i32::MAX))
-}
-
-/// A place between two pixels, in steps of 1/1024.
-#[derive(Clone, Copy, Debug)]
-struct Between {
-    low: usize,
-    high: usize,
-    /// The weight of the upper one.
-    weight: i64,
-}
-
-/// Signed stored values between four pixels, with weights of ten bits.
-pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (kind, from, to) = resized(call)?;
-    let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
-    let places = move |input: usize, output: usize| -> Vec<Between> {
-        let [wide_in, wide_out] =
-            [input, output].map(|it| i64::try_from(it).unwrap_or(i64::MAX >> 16));
-        let scale = if is_aligned && wide_out > 1 {
-            ((wide_in - 1) * 1024 + (wide_out - 1) / 2) / (wide_out - 1)
-        } else {
-            (wide_in * 1024 + wide_out / 2) / wide_out.max(1)
-        };
-        let place = |at: i64| {
-            let scaled = if is_half { at * scale + scale / 2 - 512 } else { at * scale };
-            let low = (scaled / 1024).max(0);
-            let high = ((scaled + 1023) / 1024).min(wide_in - 1);
-            let index = |it: i64| usize::try_from(it).unwrap_or(0).min(input - 1);
-            Between { low: index(low), high: index(high), weight: scaled - low * 1024 }
-        };
-        (0..wide_out).map(place).collect()
-    };
-    let (rows, columns) = (places(from.height, to.height), places(from.width, to.width));
-    let shape = to.shape()?;
-    by_kind!(kind, [I8 i8, I16 i16], T => call.step(&shape, move |io| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        let mut at = 0;
-        for batch in 0..to.batches {
-            for y in &rows {
-                poll::work(columns.len() * from.channels * 4)?;
-                for x in &columns {
-                    let weights = [
-                        (y.low, x.low, (1024 - y.weight) * (1024 - x.weight)),
-                        (y.high, x.low, y.weight * (1024 - x.weight)),
-                        (y.low, x.high, (1024 - y.weight) * x.weight),
-                        (y.high, x.high, y.weight * x.weight),
-                    ];
-                    for channel in 0..from.channels {
-                        let sum: i64 = weights
-                            .iter()
-                            .map(|&(y, x, weight)| {
-                                i64::from(input.get(from.at(batch, y, x, channel)).wide()) * weight
-                            })
-                            .sum();
-                        let half = if sum > 0 { 1 << 19 } else { -(1 << 19) };
-                        output.set(at, T::stored(low((sum + half) / (1 << 20))));
-                        at += 1;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }));
-    Ok(())
 }
 
 /// Softmax of 16-bit values: exponentials and the reciprocal of their sum out of tables.

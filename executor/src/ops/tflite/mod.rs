@@ -10,6 +10,7 @@
 mod arg;
 mod audio;
 mod basic_lstm;
+mod bilinear;
 mod binary;
 mod bits;
 mod blocks;
@@ -145,7 +146,7 @@ fn lowering(number: u16) -> Option<Lower> {
         20 => |call| unary::relu(call, Activation::ReluN1To1),
         21 => |call| unary::relu(call, Activation::Relu6),
         22 => moves::reshape,
-        23 => image::resize_bilinear,
+        23 => bilinear::resize_bilinear,
         24 => rnn::rnn,
         25 => image::softmax,
         26 => blocks::space_to_depth,
