@@ -17,7 +17,7 @@
 mod flex;
 mod writer;
 
-pub use flex::flex_map;
+pub use flex::{FlexNumber, flex_map, flex_numbers};
 pub use writer::{Fields, Value, write};
 
 use crate::contents::Contents;

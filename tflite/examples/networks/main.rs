@@ -1,5 +1,6 @@
 //! Writes networks of random weights, each in float and as several converters quantise it, where
-//! engines are measured side by side on models that nobody tuned them for.
+//! engines are measured side by side on models that nobody tuned them for, and files of one
+//! operator each.
 //!
 //! ```text
 //!   cargo run --release -p nnburst-tflite --example networks -- DIR
@@ -10,6 +11,7 @@
 
 mod kinds;
 mod layers;
+mod operators;
 mod transformers;
 
 use std::error::Error;
@@ -24,6 +26,7 @@ use nnburst_executor::{
 };
 use nnburst_hal::{View, ViewMut, tflite_extension};
 use nnburst_tflite::{ImportOptions, Imported, TensorInfo, TensorKind};
+use operators::OPERATORS;
 use serde_json::{Map, Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,20 +41,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = format!("{kind}_{end}");
         let mut network = Network::new(numbers);
         make(&mut network);
-        let entry = write(&folder.join(&name), &name, network)?;
+        let entry = write(&folder.join(&name), &name, &network.build())?;
         models.insert(name, entry);
+    }
+    for (name, make) in OPERATORS {
+        let entry = write(&folder.join(name), name, &make())?;
+        models.insert((*name).to_owned(), entry);
     }
     fs::write(folder.join("manifest.json"), json!({ "models": models }).to_string())?;
     Ok(())
 }
 
 /// Writes a network with an input and its results; what the manifest says of it.
-fn write(folder: &Path, name: &str, network: Network) -> Result<Value, Box<dyn Error>> {
+fn write(folder: &Path, name: &str, file: &[u8]) -> Result<Value, Box<dyn Error>> {
     fs::create_dir_all(folder)?;
-    let file = network.build();
-    fs::write(folder.join("model.tflite"), &file)?;
+    fs::write(folder.join("model.tflite"), file)?;
     let options = ImportOptions { extension: true, ..ImportOptions::default() };
-    let imported = Imported::from_bytes_with(&file, options);
+    let imported = Imported::from_bytes_with(file, options);
     let imported = imported.map_err(|error| format!("{name}: {error}"))?;
     let inputs: Vec<Vec<u8>> = imported.inputs.iter().map(image).collect();
     let mut outputs: Vec<Vec<u8>> = imported.outputs.iter().map(|it| vec![0; bytes(it)]).collect();
@@ -111,6 +117,7 @@ fn kind(of: &TensorInfo) -> &'static str {
         TensorKind::Float32 => "FLOAT32",
         TensorKind::Uint8 => "UINT8",
         TensorKind::Int32 => "INT32",
+        TensorKind::Int16 => "INT16",
         _ => "INT8",
     }
 }

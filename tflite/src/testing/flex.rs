@@ -1,11 +1,26 @@
-//! Writes FlexBuffers: maps from names to integers.
+//! Writes FlexBuffers: maps from names to numbers.
+
+/// A number of a FlexBuffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FlexNumber {
+    /// A 32-bit integer.
+    Int(i32),
+    /// A 32-bit floating point number.
+    Float(f32),
+}
+
+/// A FlexBuffer whose root is a map of these integers.
+pub fn flex_map(entries: &[(&str, i32)]) -> Vec<u8> {
+    let entries: Vec<_> =
+        entries.iter().map(|&(name, value)| (name, FlexNumber::Int(value))).collect();
+    flex_numbers(&entries)
+}
 
 /// A FlexBuffer whose root is a map of these entries, all of whose words have four bytes.
-pub fn flex_map(entries: &[(&str, i32)]) -> Vec<u8> {
-    const INT: u8 = 1 << 2 | 2;
+pub fn flex_numbers(entries: &[(&str, FlexNumber)]) -> Vec<u8> {
     const MAP: u8 = 9 << 2 | 2;
     let mut entries = entries.to_vec();
-    entries.sort_unstable();
+    entries.sort_unstable_by_key(|&(name, _)| name);
     let mut bytes = Vec::new();
     let mut names = Vec::new();
     for (name, _) in &entries {
@@ -25,9 +40,15 @@ pub fn flex_map(entries: &[(&str, i32)]) -> Vec<u8> {
     bytes.extend(word(entries.len()));
     let map = bytes.len();
     for (_, value) in &entries {
-        bytes.extend(value.to_le_bytes());
+        bytes.extend(match value {
+            FlexNumber::Int(value) => value.to_le_bytes(),
+            FlexNumber::Float(value) => value.to_le_bytes(),
+        });
     }
-    bytes.extend(std::iter::repeat_n(INT, entries.len()));
+    bytes.extend(entries.iter().map(|(_, value)| match value {
+        FlexNumber::Int(_) => 1 << 2 | 2,
+        FlexNumber::Float(_) => 3 << 2 | 2,
+    }));
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes.extend(word(bytes.len() - map));
     bytes.extend([MAP, 4]);

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! The peers' scripts lie beside the models (`peers/infer` in the shared folder); `DIR` is where a
-//! virtual environment with them is, or is made, with pip. Networks of random weights (`--rows
-//! other,transformer`) are written into `target/networks` first; `--all` takes every network of the
-//! shared folders instead, and leaves out, with the reason, what either engine doesn't run. Each
-//! row is measured in rounds, a process of theirs and one of ours in turn on one pinned core; a
+//! virtual environment with them is, or is made, with pip. Networks of random weights and single
+//! operators (`--rows other,transformer,operators`) are written into `target/networks` first;
+//! `--all` takes every network of the shared folders instead, and leaves out, with the reason, what
+//! either engine doesn't run. Each row is measured in rounds, a process of theirs and one of ours in turn on one pinned core; a
 //! round gives a ratio, and the row the median of the ratios and their spread. The machine drifts
 //! from minute to minute: only ratios of one run mean anything.
 
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::{Cargo, Outcome, root, target_folder};
 use engines::Engines;
-use rows::{FOLDERS, ModelOrigin, OTHERS, PeerRow, ROWS, TRANSFORMERS};
+use rows::{FOLDERS, ModelOrigin, OPERATORS, OTHERS, PeerRow, ROWS, TRANSFORMERS};
 
 /// The options of the command line.
 struct Options {
@@ -53,7 +53,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let names: Vec<_> = names.iter().map(|(name, folder)| ([name.as_str()], *folder)).collect();
     let all: Vec<PeerRow<'_>> = match options.all {
         true => names.iter().map(|(name, folder)| rows::any(folder, name)).collect(),
-        false => ROWS.iter().chain(OTHERS).chain(TRANSFORMERS).copied().collect(),
+        false => {
+            let made = OTHERS.iter().chain(TRANSFORMERS).chain(OPERATORS);
+            ROWS.iter().chain(made).copied().collect()
+        }
     };
     let mut chosen: Vec<_> = all.iter().filter(|row| options.wants(row)).collect();
     if chosen.is_empty() {

@@ -127,6 +127,35 @@ pub(super) const TRANSFORMERS: &[PeerRow<'_>] = &[
     transformer("transformer mobilebert int8", &["mobilebert_int8"]),
 ];
 
+/// Rows of files of one operator each.
+macro_rules! operators {
+    ($($name:literal),* $(,)?) => {
+        &[$(
+            PeerRow {
+                origin: ModelOrigin::Made,
+                ..row(concat!("operators ", $name), &[concat!("operator_", $name)], 1.0, 0.85)
+            },
+        )*]
+    };
+}
+
+/// Operators that go through the extension, or next to those that do: nowhere slower.
+pub(super) const OPERATORS: &[PeerRow<'_>] = operators![
+    "conv_16x8",
+    "conv_point_16x8",
+    "depthwise_16x8",
+    "dense_hybrid_1",
+    "dense_hybrid_8",
+    "matmul_float",
+    "matmul_int8",
+    "resize_bilinear_float",
+    "resize_bilinear_int8",
+    "resize_nearest_float",
+    "resize_nearest_int8",
+    "detection_fast",
+    "detection_regular",
+];
+
 /// The row of a model of `folder`, with the targets of any network.
 pub(super) fn any<'a>(folder: &'static str, model: &'a [&'a str; 1]) -> PeerRow<'a> {
     let origin = ModelOrigin::Shared(folder);
