@@ -88,7 +88,7 @@ fn raw_tensors_go_in_and_come_out_step_by_step() {
     let error = fail(2, &["run", "--builtin", "add1", "--input", &a]);
     assert!(error.contains("takes 4 bytes a step"), "{error}");
     let error = fail(2, &["run", "--builtin", "add1", "--input", "7=x"]);
-    assert!(error.contains("inputs 0 to 1"), "{error}");
+    assert!(error.contains("has inputs 0, 1"), "{error}");
 }
 
 #[test]
