@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -326,9 +326,9 @@ impl TestedDriver {
         self.pid().and_then(|pid| Some(Pid::from_raw(i32::try_from(pid).ok()?)))
     }
 
-    /// The last lines on standard error.
-    pub(crate) fn stderr_tail(&self) -> String {
-        self.stderr.text()
+    /// The last lines on standard error, of a process that has ended all of them.
+    pub(crate) fn stderr_tail(&self, has_ended: bool) -> String {
+        self.stderr.text(has_ended)
     }
 
     /// Ends the process, where it is one that the suite started.
@@ -405,29 +405,50 @@ fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
     }
 }
 
+/// The time in which what a process wrote is read after its end. Others may have its standard error
+/// still.
+const REST: Duration = Duration::from_secs(1);
+
 /// The end of a process's standard error, read by a thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct StderrTail(Arc<(Mutex<Tail>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+    /// Threads that have not come to the end.
+    readers: usize,
+}
 
 impl StderrTail {
     /// Reads what the child writes until it ends.
     pub(crate) fn follow(&self, child: &mut Child) {
         let Some(mut pipe) = child.stderr.take() else { return };
-        let tail = Arc::clone(&self.0);
+        self.lock().readers += 1;
+        let tail = self.clone();
         std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = pipe.read(&mut chunk) {
-                let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-                tail.extend(chunk.iter().take(read));
-                let excess = tail.len().saturating_sub(TAIL);
-                tail.drain(..excess);
+                let bytes = &mut tail.lock().bytes;
+                bytes.extend(chunk.iter().take(read));
+                let excess = bytes.len().saturating_sub(TAIL);
+                bytes.drain(..excess);
             }
+            tail.lock().readers -= 1;
+            tail.0.1.notify_all();
         });
     }
 
-    pub(crate) fn text(&self) -> String {
-        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = tail.iter().copied().collect();
+    /// What was read so far; of a process that has ended all of it.
+    pub(crate) fn text(&self, has_ended: bool) -> String {
+        let patience = if has_ended { REST } else { Duration::ZERO };
+        let waited = self.0.1.wait_timeout_while(self.lock(), patience, |tail| tail.readers > 0);
+        let tail = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tail> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -459,8 +459,9 @@ impl Worker {
         reason: &str,
         driver: &TestedDriver,
     ) -> Ended {
-        let mut stderr = driver.stderr_tail();
-        let own = self.stderr.text();
+        let has_ended = outcome == Outcome::Crash;
+        let mut stderr = driver.stderr_tail(has_ended);
+        let own = self.stderr.text(has_ended);
         if !own.is_empty() {
             stderr = format!("{stderr}{own}");
         }

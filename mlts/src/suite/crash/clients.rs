@@ -58,7 +58,7 @@ impl TestRun<'_> {
                     outcome.name().clone_into(&mut row.outcome);
                     row.process = (outcome == Outcome::Crash).then(|| "driver".to_owned());
                     row.reason = format!("a client killed in {what}: {why}");
-                    row.stderr_tail = driver.stderr_tail();
+                    row.stderr_tail = driver.stderr_tail(outcome == Outcome::Crash);
                     row.seconds = begun.elapsed().as_secs_f64();
                     return Ok(vec![row]);
                 }
