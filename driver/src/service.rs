@@ -32,8 +32,8 @@ pub fn serve_in(service: &Service, dir: &Path, sandbox: Option<&Sandbox>) -> io:
 /// on those clients that it has.
 ///
 /// # Errors
-/// The directory is not ours alone, the socket is a service manager's and this process isn't, or the
-/// sandbox can't be entered.
+/// The directory is not ours alone, the socket is a service manager's and this process isn't, or
+/// the sandbox can't be entered.
 pub fn take_over_in(
     service: &Service,
     dir: &Path,

@@ -313,7 +313,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits for the next frame to begin, or the peer to hang up; false where neither comes in time.
+    /// Waits for the next frame to begin, or the connection to end; false where neither comes in
+    /// time.
     pub(crate) fn begins_within(&self, limit: Duration) -> Result<bool, SocketError> {
         let end = Instant::now().checked_add(limit);
         loop {

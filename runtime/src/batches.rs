@@ -199,8 +199,8 @@ impl Batches {
         Ok(finished.and_then(|finished| self.answers(finished)))
     }
 
-    /// As [`Batches::poll`], waiting until `deadline` at most. A batch whose patience ends meanwhile
-    /// is sent, where there is room.
+    /// As [`Batches::poll`], waiting until `deadline` at most. A batch whose patience ends
+    /// meanwhile is sent, where there is room.
     ///
     /// # Errors
     /// As for [`Batches::flush`].

@@ -86,7 +86,8 @@ impl Files {
         })
     }
 
-    /// The files, to be written; made where they are not there, and none at all if one can't be had.
+    /// The files, to be written; made where they are not there, and none at all if one can't be
+    /// had.
     pub(crate) fn create(&self) -> CacheHandles {
         let handles = self.handles(|dir, name| dir.file(name, OFlag::O_RDWR | OFlag::O_CREAT));
         handles.unwrap_or_else(|error| {

@@ -12,7 +12,7 @@
 //!
 //! These are greetings and frames of no message, which are the same in all versions of the
 //! protocol: the two processes may be of different ones. A process of a build that knows no
-//! succession hangs up. Until the note comes nothing has changed for the one that serves.
+//! succession disconnects. Until the note comes nothing has changed for the one that serves.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -252,14 +252,14 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let socket = Socket::new(OwnedFd::from(ours), MAX_MESSAGE).unwrap();
         let budget = Budget::root("test", Amounts::UNLIMITED);
-        let stranger = geteuid().as_raw().wrapping_add(1);
-        assert!(!Handover::default().hand_over(&socket, stranger, &budget).unwrap());
+        let other = geteuid().as_raw().wrapping_add(1);
+        assert!(!Handover::default().hand_over(&socket, other, &budget).unwrap());
         let refused = Predecessor::ask_at(theirs.into(), Path::new("/socket")).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]
-    fn a_build_that_knows_no_succession_hangs_up() {
+    fn a_build_that_knows_no_succession_disconnects() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(ours);
         assert!(Predecessor::ask_at(theirs.into(), Path::new("/socket")).unwrap().is_none());

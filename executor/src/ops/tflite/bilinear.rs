@@ -172,8 +172,8 @@ impl Loop for Pixels<'_> {
     }
 }
 
-/// The byte of two sums with ten bits behind the point: ten more, and halves away from zero. Weights
-/// are from -512 to 1536 and make up 1024, so that sums stay below 2^29.
+/// The byte of two sums with ten bits behind the point: ten more, and halves away from zero.
+/// Weights are from -512 to 1536 and make up 1024, so that sums stay below 2^29.
 #[inline(always)]
 fn rounded([a, b]: [i32; 2], [low, high]: [i32; 2]) -> i8 {
     let sum = a * low + b * high;
