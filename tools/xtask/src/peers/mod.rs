@@ -9,9 +9,9 @@
 //! virtual environment with them is, or is made, with pip. Networks of random weights and single
 //! operators (`--rows other,transformer,operators`) are written into `target/networks` first;
 //! `--all` takes every network of the shared folders instead, and leaves out, with the reason, what
-//! either engine doesn't run. Each row is measured in rounds, a process of theirs and one of ours in
-//! turn on one pinned core; a round gives a ratio, and the row the median of the ratios and their
-//! spread. The machine drifts from minute to minute: only ratios of one run mean anything.
+//! either engine doesn't run. Each row is measured in rounds, a process of theirs and one of ours
+//! in turn on one pinned core; a round gives a ratio, and the row the median of the ratios and
+//! their spread. The machine drifts from minute to minute: only ratios of one run mean anything.
 
 mod engines;
 mod report;
