@@ -30,7 +30,20 @@ pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    step(op, taps, T::to_f32, T::from_f32)
+    if taps.lanes() < VECTOR {
+        return step(op, taps, T::to_f32, T::from_f32);
+    }
+    let (isa, shape, pixel) = (op.isa(), taps.to.shape()?, taps.lanes() * size_of::<T>());
+    // Two products and their sum for each, and for what is kept of a line.
+    let label = compiled(isa, "resize_bilinear", &shape, 6 * shape.elements() as u64);
+    let (kept, count) = (taps.from.width * taps.lanes() * size_of::<f32>(), taps.lines());
+    op.emit_bands(label, kept, count, move |mut io, lines| {
+        let (input, output) = (io.input_rows::<T>(0), io.output_rows::<T>(0));
+        isa.run(Pixels { taps: &taps, lines, input, output, middle: io.scratch_slice() });
+        Ok(())
+    });
+    op.rows(&[(Port::Input(0), Some(pixel)), (Port::Output, Some(pixel))]);
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a byte")]
@@ -92,6 +105,85 @@ const BLOCK: usize = 64;
 
 /// What of a strip is kept: of two lines the elements on either side, and the weights.
 const BUFFERS: usize = 5;
+
+/// Numbers that are computed side by side, where a pixel has so many.
+const VECTOR: usize = 16;
+
+/// Some lines of the output, of pixels with a vector of channels at least: the line between two of
+/// the input first, then each pixel of two of that.
+struct Pixels<'a, T> {
+    taps: &'a Taps,
+    lines: Range<usize>,
+    input: Rows<In<'a, T>>,
+    output: Rows<Out<'a, T>>,
+    /// Room for a line of the input.
+    middle: &'a mut [f32],
+}
+
+impl<T: Real> Loop for Pixels<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { taps, lines, input, output, middle } = self;
+        let (lanes, from, to) = (taps.lanes(), &taps.from, &taps.to);
+        let whole = from.width * lanes;
+        let together = if input.is_one_piece() { whole } else { lanes };
+        for line in lines {
+            if poll::work((from.width + to.width) * lanes / 8).is_err() {
+                return;
+            }
+            let (plane, (top, bottom, v)) = (line / to.height, taps.rows[line % to.height]);
+            let [top, bottom] = [top, bottom].map(|row| (plane * from.height + row) * whole);
+            for (at, kept) in middle[..whole].chunks_exact_mut(together).enumerate() {
+                let at = at * together;
+                let piece = |start: usize| input.piece(start + at..start + at + together);
+                middle_of(piece(top), piece(bottom), v, kept);
+            }
+            for (column, &(left, right, u)) in taps.columns.iter().enumerate() {
+                let pixel = |column: usize| &middle[column * lanes..(column + 1) * lanes];
+                let at = (line * to.width + column) * lanes;
+                between_pixels(pixel(left), pixel(right), u, output.piece(at..at + lanes));
+            }
+        }
+    }
+}
+
+/// Two numbers of which the second weighs `part` of 1.
+#[inline(always)]
+fn mixed(first: f32, second: f32, part: f32) -> f32 {
+    first * (1.0 - part) + second * part
+}
+
+#[inline(always)]
+fn middle_of<T: Real>(above: In<'_, T>, below: In<'_, T>, v: f32, kept: &mut [f32]) {
+    let (vectors, rest) = kept.as_chunks_mut::<VECTOR>();
+    let first_of_rest = vectors.len() * VECTOR;
+    for (at, kept) in vectors.iter_mut().enumerate() {
+        let [a, b] = [above, below].map(|line| line.block::<VECTOR>(at * VECTOR));
+        for (kept, (a, b)) in kept.iter_mut().zip(a.into_iter().zip(b)) {
+            *kept = mixed(a.to_f32(), b.to_f32(), v);
+        }
+    }
+    for (at, kept) in (first_of_rest..).zip(rest) {
+        let [[a], [b]] = [above, below].map(|line| line.block::<1>(at));
+        *kept = mixed(a.to_f32(), b.to_f32(), v);
+    }
+}
+
+#[inline(always)]
+fn between_pixels<T: Real>(left: &[f32], right: &[f32], u: f32, to: Out<'_, T>) {
+    let ((lefts, rest), (rights, rest_right)) =
+        (left.as_chunks::<VECTOR>(), right.as_chunks::<VECTOR>());
+    for (at, (left, right)) in lefts.iter().zip(rights).enumerate() {
+        let mut ys = [T::default(); VECTOR];
+        for (y, (&left, &right)) in ys.iter_mut().zip(left.iter().zip(right)) {
+            *y = T::from_f32(mixed(left, right, u));
+        }
+        to.set_block(at * VECTOR, ys);
+    }
+    for (at, (&left, &right)) in (lefts.len() * VECTOR..).zip(rest.iter().zip(rest_right)) {
+        to.set_block(at, [T::from_f32(mixed(left, right, u))]);
+    }
+}
 
 /// Some lines of the output. Lines of the input are first spread over the columns of the output, so
 /// that what is left is one loop over elements that lie side by side, however few channels there
