@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use nnburst_executor::{Control, Input, Output};
 use nnburst_hal::tflite_extension::ExtensionType;
-use nnburst_hal::{OperandType, View, ViewMut};
+use nnburst_hal::{OperandType, OperationType, View, ViewMut};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value, write};
 use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorInfo, TensorKind};
 
@@ -88,6 +88,108 @@ fn what_follows_from_an_input_has_its_shape() {
             outputs[1].as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
         assert_eq!(rows[(4 + 1) * 6], 18.0 / 8.0 + 0.5);
         assert_eq!(rows[0], 0.0, "the border");
+    }
+}
+
+/// What converters leave around a dilated convolution of an image of any size.
+#[test]
+fn borders_that_follow_from_a_shape_are_computed_at_import() {
+    const I32: TensorKind = TensorKind::Int32;
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[2, 5]);
+    let shape = file.tensor("shape", I32, &[2]);
+    file.operator("SHAPE", &[x], &[shape]);
+    let zero = file.int_constant("zero", &[], &[0]);
+    let less = file.tensor("less", I32, &[2]);
+    file.operator_with("SUB", &[zero, shape], &[less], 28, Vec::new());
+    let block = file.int_constant("block", &[2], &[4, 4]);
+    let missing = file.tensor("missing", I32, &[2]);
+    file.operator("FLOOR_MOD", &[less, block], &[missing]);
+    let zeros = file.int_constant("zeros", &[2], &[0, 0]);
+    let pairs = file.tensor("pairs", I32, &[2, 2]);
+    file.operator_with("PACK", &[zeros, missing], &[pairs], 59, Vec::new());
+    let mut slice = |from, bounds: [[i32; 2]; 3], shape: &[i32], shrunk| {
+        let mut arguments = vec![from];
+        arguments.extend(bounds.iter().map(|both| file.int_constant("bounds", &[2], both)));
+        let part = file.tensor("part", I32, shape);
+        let fields = vec![(4, Value::I32(shrunk))];
+        file.operator_with("STRIDED_SLICE", &arguments, &[part], 32, fields);
+        part
+    };
+    // [[0, 0], [2, 3]], the last row first; then the last column of that.
+    let borders = slice(pairs, [[-1, 0], [-3, 2], [-1, 1]], &[2, 2], 0);
+    let column = slice(borders, [[0, -1], [2, 0], [1, 1]], &[2], 2);
+    let more = file.tensor("more", I32, &[2, 2]);
+    file.operator_with("PACK", &[column, zeros], &[more], 59, Vec::new());
+    let padded = file.tensor("padded", F32, &[7, 5]);
+    file.operator("PAD", &[x, borders], &[padded]);
+    let y = file.tensor("y", F32, &[10, 5]);
+    file.operator("PAD", &[padded, more], &[y]);
+    file.outputs(&[y]);
+    let file = ModelFile::from_bytes(file.build());
+    let x: Vec<u8> = (0..10u8).flat_map(|i| f32::from(i + 1).to_le_bytes()).collect();
+    let mut want = vec![vec![0; 200]];
+    want[0][5 * 5 * 4..7 * 5 * 4].copy_from_slice(&x);
+    for extension in [false, true] {
+        let imported = file.import(ImportOptions { extension, ..ImportOptions::default() });
+        let imported = imported.unwrap();
+        let kinds: Vec<_> = imported.model.main.operations.iter().map(|it| it.kind).collect();
+        assert_eq!(kinds, [OperationType::Pad; 2]);
+        assert_eq!(run(&imported, &[&x], &[200]), want);
+    }
+}
+
+#[test]
+fn an_activation_of_constants_is_computed_too() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Int32, &[2]);
+    let [a, b] = [[3, -9], [4, 4]].map(|values| file.int_constant("constant", &[2], &values));
+    let [sum, y] = ["sum", "y"].map(|name| file.tensor(name, TensorKind::Int32, &[2]));
+    file.operator_with("ADD", &[a, b], &[sum], 11, vec![(0, Value::I8(1))]);
+    file.operator_with("ADD", &[x, sum], &[y], 11, Vec::new());
+    file.outputs(&[y]);
+    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let imported = ModelFile::from_bytes(file.build()).import(options).unwrap();
+    let bytes = |values: [i32; 2]| values.map(i32::to_le_bytes).concat();
+    assert_eq!(run(&imported, &[&bytes([10, 20])], &[8]), [bytes([17, 20])]);
+}
+
+#[test]
+fn dilated_convolutions_take_images_of_other_sizes() {
+    let mut file = TfliteFile::new();
+    let image = file.input("image", F32, &[1, 3, 3, 1]);
+    let block = file.int_constant("block", &[2], &[2, 2]);
+    let borders = file.int_constant("borders", &[2, 2], &[2, 3, 2, 3]);
+    // What converters say of sizes that they don't know.
+    let [batches, conv] = ["batches", "conv"].map(|name| {
+        let tensor = file.tensor(name, F32, &[1, 1, 1, 1]);
+        file.tensor_fields(tensor, vec![(7, Value::ints(&[-1, -1, -1, 1]))]);
+        tensor
+    });
+    file.operator("SPACE_TO_BATCH_ND", &[image, block, borders], &[batches]);
+    let mut middle = [0.0; 9];
+    middle[4] = 1.0;
+    let filter = file.float_constant("filter", &[1, 3, 3, 1], &middle);
+    let bias = file.float_constant("bias", &[1], &[0.0]);
+    let valid = vec![(0, Value::I8(1)), (1, Value::I32(1)), (2, Value::I32(1))];
+    file.operator_with("CONV_2D", &[batches, filter, bias], &[conv], 1, valid);
+    let crops = file.int_constant("crops", &[2, 2], &[0, 1, 0, 1]);
+    let y = file.tensor("y", F32, &[1, 3, 3, 1]);
+    file.operator("BATCH_TO_SPACE_ND", &[conv, block, crops], &[y]);
+    file.outputs(&[y]);
+    let mut file = ModelFile::from_bytes(file.build());
+    for dims in [[1, 3, 3, 1], [1, 5, 7, 1], [3, 1, 1, 1]] {
+        file.resize("image", &dims).unwrap();
+        let count = dims.iter().product::<u32>();
+        for extension in [false, true] {
+            let options = ImportOptions { extension, ..ImportOptions::default() };
+            let imported = file.import(options).unwrap();
+            assert_eq!(imported.outputs[0].dims, dims);
+            let kinds = imported.model.main.operations.iter().map(|it| it.kind);
+            assert!(kinds.clone().any(|kind| kind == OperationType::BatchToSpaceNd));
+            let image: Vec<u8> = (0..count).flat_map(|i| (i as f32).to_le_bytes()).collect();
+            assert_eq!(run(&imported, &[&image], &[image.len()]), [image], "{dims:?}");
+        }
     }
 }
 

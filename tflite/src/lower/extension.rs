@@ -341,6 +341,8 @@ impl Lower<'_, '_> {
         let mut operand = self.import.own_operand(tensor)?;
         if tensor.is_shape_open {
             operand.dimensions = self.inferred(result).unwrap_or_default();
+        } else if let Some(dims) = self.instead_of_example(result) {
+            operand.dimensions = dims;
         } else if operand.dimensions.is_empty() {
             let is_scalar = tensor.has_rank || self.is_result(result);
             let scalar = is_scalar.then(|| vec![1]);

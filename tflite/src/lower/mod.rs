@@ -42,7 +42,7 @@ pub(crate) use route::lower_all;
 
 use crate::error::ImportError;
 use crate::flatbuffer::FormatError;
-use crate::graph::Builder;
+use crate::graph::{Builder, is_open};
 use crate::operand::operand_of;
 use crate::schema::options::{Fields, OptionsKind};
 use crate::schema::{Builtin, Graph, Operator, Tensor};
@@ -215,6 +215,9 @@ impl<'a> Lower<'_, 'a> {
             let known = inferred.map(|dims| if dims.is_empty() { vec![1] } else { dims.to_vec() });
             return Ok(self.inferred(result).or(known).unwrap_or_default());
         }
+        if let Some(dims) = self.instead_of_example(result) {
+            return Ok(dims);
+        }
         Ok(match (tensor.shape.as_slice(), inferred) {
             // A scalar is one element in one dimension here.
             ([], Some([])) => vec![1],
@@ -223,6 +226,15 @@ impl<'a> Lower<'_, 'a> {
             ([], None) => self.inferred(result).unwrap_or_default(),
             (shape, _) => shape.to_vec(),
         })
+    }
+
+    /// The extents of a result where the file's are but an example, and they follow from what is
+    /// known. Those of what converters make of a shape are often not even possible.
+    fn instead_of_example(&self, result: usize) -> Option<Vec<u32>> {
+        let tensor = self.output_tensor(result).ok()?;
+        let is_example = tensor.signature.contains(&0) && !tensor.is_shape_given;
+        let dims = is_example.then(|| self.known_result(result))??;
+        (!is_open(&dims)).then_some(dims)
     }
 
     /// The operand of a result; `inferred` are its extents if the file doesn't say.

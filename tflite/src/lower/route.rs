@@ -39,8 +39,9 @@ pub(crate) fn lower_all(
 }
 
 impl<'a> Import<'a> {
-    /// Lowers an operator to NNAPI's operations where they have TFLite's results, else to the
-    /// extension's, if it may be used and has it; else to NNAPI's whatever their results are.
+    /// Lowers an operator to nothing where its results follow from constants and shapes, to NNAPI's
+    /// operations where they have TFLite's results, else to the extension's, if it may be used and
+    /// has it; else to NNAPI's whatever their results are.
     pub(crate) fn lower_one(&mut self, op: &'a Operator<'a>) -> Result<Route, Refusal> {
         let import = self;
         if let Some(why) = (Lower { import: &mut *import, op }).mixes_batch() {
@@ -53,7 +54,7 @@ impl<'a> Import<'a> {
             return Err(Refusal::Unsupported(why));
         }
         let mut lower = Lower { import: &mut *import, op };
-        if lower.windows_without_elements()? || lower.results_without_elements()? {
+        if lower.windows_without_elements()? || lower.results_without_elements()? || lower.fold()? {
             return Ok(Route::Nnapi);
         }
         if !import.options.extension {

@@ -17,9 +17,6 @@ impl Lower<'_, '_> {
                 format!("the constants made before it exceed {MAX_MADE_BYTES} bytes").into()
             );
         }
-        if self.fold()? {
-            return Ok(());
-        }
         let code = &self.import.file.codes[self.op.code];
         match code.builtin {
             Builtin::Conv2d => self.conv_2d(),

@@ -4,7 +4,9 @@
 use nnburst_hal::{Operand, OperandType, OperationType};
 
 use super::{Lower, Lowered, MAX_MADE_ELEMENTS, axis_of, blockwise};
+use crate::flatbuffer::Field;
 use crate::operand::{is_quantized, operand_of};
+use crate::schema::options::{self, OptionsKind};
 use crate::schema::{Builtin, TensorKind};
 
 /// Constant integers of more elements than this aren't computed at import.
@@ -194,7 +196,12 @@ impl Lower<'_, '_> {
             .shape
             .iter()
             .try_fold(1usize, |count, &extent| count.checked_mul(usize::try_from(extent).ok()?));
-        if wanted != Some(values.len()) || values.len() > MAX_FOLDED {
+        let is_out_of_range =
+            |&value: &i64| tensor.kind == TensorKind::Int32 && i32::try_from(value).is_err();
+        if wanted != Some(values.len())
+            || values.len() > MAX_FOLDED
+            || values.iter().any(is_out_of_range)
+        {
             return Ok(false);
         }
         let index = self.op.outputs[0];
@@ -206,6 +213,7 @@ impl Lower<'_, '_> {
     }
 
     fn folded_values(&self) -> Option<Vec<i64>> {
+        use options as o;
         let ints = |argument| self.constant_ints(argument).ok();
         match self.builtin() {
             Builtin::Shape => {
@@ -215,8 +223,7 @@ impl Lower<'_, '_> {
             Builtin::Rank => Some(vec![i64::try_from(self.static_dims(0)?.len()).ok()?]),
             Builtin::Reshape | Builtin::Squeeze | Builtin::ExpandDims | Builtin::Cast => ints(0),
             Builtin::Pack | Builtin::Concatenation => {
-                // Along the only axis: shapes are vectors, and what they are made of is scalars.
-                if self.output_tensor(0).ok()?.shape.len() != 1 {
+                if self.joined_axis()? != 0 {
                     return None;
                 }
                 let parts = (0..self.op.inputs.len()).map(ints).collect::<Option<Vec<_>>>()?;
@@ -229,13 +236,23 @@ impl Lower<'_, '_> {
                     .then_some(())?;
                 ints(0)?.into_iter().try_fold(1i64, i64::checked_mul).map(|product| vec![product])
             }
-            Builtin::Add => self.fold_pairs(i64::checked_add),
-            Builtin::Sub => self.fold_pairs(i64::checked_sub),
-            Builtin::Mul => self.fold_pairs(i64::checked_mul),
+            Builtin::Add => {
+                self.fold_arithmetic(o::add::KIND, o::add::ACTIVATION, i64::checked_add)
+            }
+            Builtin::Sub => {
+                self.fold_arithmetic(o::sub::KIND, o::sub::ACTIVATION, i64::checked_sub)
+            }
+            Builtin::Mul => {
+                self.fold_arithmetic(o::mul::KIND, o::mul::ACTIVATION, i64::checked_mul)
+            }
             Builtin::FloorDiv => self.fold_pairs(|a, b| {
                 let quotient = a.checked_div(b)?;
                 let inexact = a.checked_rem(b)? != 0;
                 if inexact && (a < 0) != (b < 0) { quotient.checked_sub(1) } else { Some(quotient) }
+            }),
+            Builtin::FloorMod => self.fold_pairs(|a, b| {
+                let rest = a.checked_rem(b)?;
+                if rest != 0 && (rest < 0) != (b < 0) { rest.checked_add(b) } else { Some(rest) }
             }),
             Builtin::Maximum => self.fold_pairs(|a, b| Some(a.max(b))),
             Builtin::Minimum => self.fold_pairs(|a, b| Some(a.min(b))),
@@ -254,6 +271,17 @@ impl Lower<'_, '_> {
         (!dims.is_empty() && !dims.contains(&0) && !scalar).then(|| dims.to_vec())
     }
 
+    /// As [`Self::fold_pairs`], of an operator that may have an activation, which is left to runs.
+    fn fold_arithmetic(
+        &self,
+        options: OptionsKind,
+        activation: Field,
+        apply: impl Fn(i64, i64) -> Option<i64>,
+    ) -> Option<Vec<i64>> {
+        let has_none = self.options(options).ok()?.byte(activation).ok()? == 0;
+        has_none.then(|| self.fold_pairs(apply))?
+    }
+
     fn fold_pairs(&self, apply: impl Fn(i64, i64) -> Option<i64>) -> Option<Vec<i64>> {
         let (a, b) = (self.constant_ints(0).ok()?, self.constant_ints(1).ok()?);
         let at = |values: &[i64], i: usize| if values.len() == 1 { values[0] } else { values[i] };
@@ -270,12 +298,38 @@ impl Lower<'_, '_> {
         indexes.iter().map(|&index| values.get(usize::try_from(index).ok()?).copied()).collect()
     }
 
+    /// The axis along which PACK or CONCATENATION joins its inputs, in the result.
+    fn joined_axis(&self) -> Option<usize> {
+        use options::{concatenation, pack};
+        let (kind, field) = match self.builtin() {
+            Builtin::Pack => (pack::KIND, pack::AXIS),
+            _ => (concatenation::KIND, concatenation::AXIS),
+        };
+        let axis = self.options(kind).ok()?.int(field, 0).ok()?;
+        let rank = self.output_tensor(0).ok()?.shape.len();
+        axis_of(i64::from(axis), rank).ok()
+    }
+
     fn fold_slice(&self) -> Option<Vec<i64>> {
         let values = self.constant_ints(0).ok()?;
-        (self.tensor(0).ok()?.shape.len() == 1).then_some(())?;
-        let plan = self.slice_plan(&[u32::try_from(values.len()).ok()?]).ok()?;
-        let (begin, stride, count) = plan.range(0)?;
-        (0..count).map(|i| values.get(usize::try_from(begin + i * stride).ok()?).copied()).collect()
+        let dims = &self.tensor(0).ok()?.shape;
+        let plan = self.slice_plan(dims).ok()?;
+        let ranges = (0..dims.len()).map(|axis| plan.range(axis)).collect::<Option<Vec<_>>>()?;
+        if ranges.iter().any(|&(_, _, count)| count == 0) {
+            return Some(Vec::new());
+        }
+        // Ranges are clamped to their extents, but not the index that an axis shrinks to.
+        let mut begins = ranges.iter().zip(dims).map(|(range, &extent)| (range.0, extent));
+        begins.all(|(begin, extent)| (0..i64::from(extent)).contains(&begin)).then_some(())?;
+        // Offsets of the elements, the last axis moving fastest.
+        let mut offsets = vec![0];
+        for (&(begin, stride, count), &extent) in ranges.iter().zip(dims) {
+            let first = |&offset: &i64| offset * i64::from(extent) + begin;
+            let along = |offset| (0..count).map(move |i| first(offset) + i * stride);
+            offsets = offsets.iter().flat_map(along).collect();
+        }
+        let value = |&at: &i64| values.get(usize::try_from(at).ok()?).copied();
+        offsets.iter().map(value).collect()
     }
 
     /// The axis that an argument names.

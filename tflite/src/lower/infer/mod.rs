@@ -41,7 +41,8 @@ impl Lower<'_, '_> {
         is_rank_known.then(|| first.iter().zip(&second).map(known).collect())
     }
 
-    fn known_result(&self, result: usize) -> Option<Vec<u32>> {
+    /// The extents of a result if all of the inputs' are known.
+    pub(super) fn known_result(&self, result: usize) -> Option<Vec<u32>> {
         match self.builtin() {
             Builtin::Conv2d => self.conv_dims(&CONV),
             Builtin::DepthwiseConv2d => self.conv_dims(&DEPTHWISE),
@@ -106,6 +107,8 @@ impl Lower<'_, '_> {
             }
             Builtin::SpaceToDepth => self.block_dims(true),
             Builtin::DepthToSpace => self.block_dims(false),
+            Builtin::SpaceToBatchNd => self.batch_dims(true),
+            Builtin::BatchToSpaceNd => self.batch_dims(false),
             Builtin::Mean
             | Builtin::Sum
             | Builtin::ReduceProd
@@ -380,6 +383,30 @@ impl Lower<'_, '_> {
                 vec![batch, height, width, depth / area]
             }
         })
+    }
+
+    /// What SPACE_TO_BATCH_ND makes of blocks behind borders, or BATCH_TO_SPACE_ND of batches less
+    /// what it crops.
+    fn batch_dims(&self, is_to_batch: bool) -> Option<Vec<u32>> {
+        let mut dims = self.dims(0)?;
+        let (blocks, borders) = (self.constant_dims(1)?, self.constant_dims(2)?);
+        let (borders, rest) = borders.as_chunks::<2>();
+        if borders.len() != blocks.len() || !rest.is_empty() || dims.len() <= blocks.len() {
+            return None;
+        }
+        for (axis, (&block, [before, after])) in blocks.iter().zip(borders).enumerate() {
+            let (batches, extent) = (dims[0], dims[axis + 1]);
+            let border = before.checked_add(*after)?;
+            (dims[0], dims[axis + 1]) = match is_to_batch {
+                true => {
+                    (batches.checked_mul(block)?, extent.checked_add(border)?.checked_div(block)?)
+                }
+                false => {
+                    (batches.checked_div(block)?, extent.checked_mul(block)?.checked_sub(border)?)
+                }
+            };
+        }
+        Some(dims)
     }
 
     fn reduced_dims(&self) -> Option<Vec<u32>> {
