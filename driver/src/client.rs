@@ -87,7 +87,17 @@ impl Client {
 
     /// Takes a place among what all users have at work, for what is done for this client.
     pub(crate) fn begin(&self, priority: Priority, deadline: Option<TimePoint>) -> Running<'_> {
-        Processor::of_process().begin(&self.user, priority, &self.gone, deadline)
+        self.begin_at(Processor::of_process(), priority, deadline)
+    }
+
+    /// As [`Client::begin`], for whoever knows the processor of this process.
+    pub(crate) fn begin_at(
+        &self,
+        processor: &'static Processor,
+        priority: Priority,
+        deadline: Option<TimePoint>,
+    ) -> Running<'_> {
+        processor.begin(&self.user, priority, &self.gone, deadline)
     }
 
     /// Returns the waiter for the fences of its executions.

@@ -1,9 +1,10 @@
 //! Compiled models, with what their executions share.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::atomic::AtomicCell;
 use nnburst_executor::{Plan, Session};
 use nnburst_hal::process::Origin;
 use nnburst_hal::{
@@ -15,7 +16,7 @@ use crate::client::Client;
 use crate::copied::Copies;
 use crate::estimate::Quickest;
 use crate::figures::{Asked, Figures};
-use crate::processor::Running;
+use crate::processor::{Processor, Running};
 use crate::shared::DriverState;
 
 /// Sessions that wait for the next execution; more are dropped.
@@ -25,40 +26,42 @@ const SPARE_SESSIONS: usize = 4;
 /// be idle for.
 pub(crate) const PATIENCE: u8 = 2;
 
-/// A session that waits for the next execution. When it began to isn't noted: every call would look
-/// at the clock.
-#[derive(Debug)]
-struct Spare {
-    scratch: Scratch,
-    /// Times that the watchdog has seen it since.
-    seen: u8,
-}
-
 /// Memory that an execution works in.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    pub(crate) session: Box<Session>,
+    pub(crate) session: Session,
     pub(crate) copies: Copies,
+    /// Looks of the watchdog while it is spare. Since when it is isn't noted: every call would look
+    /// at the clock.
+    seen: u8,
 }
 
-impl From<Session> for Scratch {
-    fn from(session: Session) -> Self {
-        Self { session: Box::new(session), copies: Copies::default() }
+impl Scratch {
+    fn new(session: Session) -> Box<Self> {
+        Box::new(Self { session, copies: Copies::default(), seen: 0 })
     }
 }
 
+/// In boxes, which go from hand to hand and are not made anew.
+type Spare = Vec<Box<Scratch>>;
+
 /// A model, compiled, with what its executions share.
-#[derive(Debug)]
 pub(crate) struct Compiled {
     id: u64,
     /// Without its constants: what requests are held against.
     model: Model,
     plan: Plan,
-    /// The latest at the end.
-    spare: Mutex<Vec<Spare>>,
+    /// What the last execution worked in: one that is taken up alone takes no lock for it.
+    latest: AtomicCell<Option<Box<Scratch>>>,
+    /// Looks of the watchdog since the last execution. Relaxed: it hands nothing over.
+    latest_seen: AtomicU8,
+    /// What executions beside each other worked in.
+    spare: Mutex<Spare>,
     pub(crate) shared: Arc<DriverState>,
     client: Arc<Client>,
     priority: Priority,
+    /// Where executions take their turns: that of the process that prepared the model.
+    processor: &'static Processor,
     pub(crate) quickest: Quickest,
     /// Those of a client of the service.
     figures: Option<Arc<Figures>>,
@@ -76,11 +79,26 @@ impl Compiled {
         priority: Priority,
     ) -> Result<Self> {
         // The first execution finds its memory made.
-        let scratch = plan.try_session()?.into();
-        let spare = Mutex::new(vec![Spare { scratch, seen: 0 }]);
+        let scratch = Scratch::new(plan.try_session()?);
+        let (latest, spare) = (AtomicCell::new(Some(scratch)), Mutex::default());
         let (quickest, origin) = (Quickest::default(), Origin::here());
+        let processor = Processor::of_process();
         let figures = client.budget().map(|_| Arc::default());
-        Ok(Self { id, model, plan, spare, shared, client, priority, quickest, figures, origin })
+        Ok(Self {
+            id,
+            model,
+            plan,
+            latest,
+            latest_seen: AtomicU8::new(0),
+            spare,
+            shared,
+            client,
+            priority,
+            processor,
+            quickest,
+            figures,
+            origin,
+        })
     }
 
     /// Counts an execution that is asked for, bursts apart.
@@ -133,7 +151,7 @@ impl Compiled {
 
     /// Takes a place for an execution among what all users have at work.
     pub(crate) fn begin(&self, deadline: Option<TimePoint>) -> Running<'_> {
-        self.client.begin(self.priority, deadline)
+        self.client.begin_at(self.processor, self.priority, deadline)
     }
 
     /// The clock, where it matters how long an execution takes: to whoever asks, has a deadline, or
@@ -145,9 +163,9 @@ impl Compiled {
         matters.then(Instant::now)
     }
 
-    pub(crate) fn scratch(&self) -> Scratch {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.map_or_else(|| self.plan.session().into(), |spare| spare.scratch)
+    /// Memory for an execution.
+    pub(crate) fn scratch(&self) -> Box<Scratch> {
+        self.take_spare().unwrap_or_else(|| Scratch::new(self.plan.session()))
     }
 
     /// A session with all its memory, for whoever keeps it.
@@ -155,27 +173,44 @@ impl Compiled {
     /// # Errors
     /// The client has no memory left for it.
     pub(crate) fn kept_session(&self) -> Result<Box<Session>> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match spare {
-            Some(spare) => Ok(spare.scratch.session),
+        match self.take_spare() {
+            Some(scratch) => Ok(Box::new(scratch.session)),
             None => Ok(Box::new(self.plan.try_session()?)),
         }
     }
 
-    /// A look of the watchdog, which gives back the scratch memory that has waited through some of
-    /// them.
-    pub(crate) fn release_idle(&self) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.retain_mut(|spare| {
-            spare.seen += 1;
-            spare.seen <= PATIENCE
-        });
+    fn take_spare(&self) -> Option<Box<Scratch>> {
+        self.latest.take().or_else(|| self.lock_spare().pop())
     }
 
-    pub(crate) fn give_back(&self, scratch: Scratch) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_SESSIONS {
-            spare.push(Spare { scratch, seen: 0 });
+    fn lock_spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A look of the watchdog, which gives back the scratch memory that has waited through some of
+    /// them. What may be used at any moment is not taken for a look: an execution that began
+    /// meanwhile would make its own.
+    pub(crate) fn release_idle(&self) {
+        self.lock_spare().retain_mut(|scratch| {
+            scratch.seen += 1;
+            scratch.seen <= PATIENCE
+        });
+        let seen = self.latest_seen.load(Ordering::Relaxed);
+        if seen >= PATIENCE {
+            drop(self.latest.take());
+        }
+        self.latest_seen.store(seen.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Keeps memory that an execution worked in for the next.
+    pub(crate) fn give_back(&self, mut scratch: Box<Scratch>) {
+        scratch.seen = 0;
+        self.latest_seen.store(0, Ordering::Relaxed);
+        if let Some(other) = self.latest.swap(Some(scratch)) {
+            let mut spare = self.lock_spare();
+            if spare.len() + 1 < SPARE_SESSIONS {
+                spare.push(other);
+            }
         }
     }
 
@@ -192,6 +227,12 @@ impl Compiled {
     }
 }
 
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Compiled {
     fn drop(&mut self) {
         if self.origin.is_here() {
@@ -204,6 +245,9 @@ impl Drop for Compiled {
 impl Compiled {
     /// The number of sessions that wait.
     pub(crate) fn spare_sessions(&self) -> usize {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let latest = self.latest.take();
+        let count = self.lock_spare().len() + usize::from(latest.is_some());
+        self.latest.store(latest);
+        count
     }
 }

@@ -16,7 +16,7 @@ use nnburst_hal::{
     validate_request, vlog,
 };
 
-use crate::arguments::{FEW, outside, room};
+use crate::arguments::{FEW, FEWER, outside, room};
 use crate::buffer::DriverBuffer;
 use crate::compiled::{Compiled, Scratch};
 use crate::copied::Copies;
@@ -109,7 +109,8 @@ pub(crate) fn run(
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     vlog!(Execution, "a request of {} inputs", request.inputs.len());
     check_pages(pools)?;
-    let accesses = begin_access(request, pools)?;
+    let uses_dma_bufs = pools.any(|pool| pool.mapping().is_dma_buf());
+    let accesses = if uses_dma_bufs { begin_access(request, pools)? } else { Vec::new() };
     let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
@@ -144,7 +145,7 @@ fn run_copied(
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     vlog!(Execution, "a request of {} inputs", request.inputs.len());
-    let Scratch { session, copies } = scratch;
+    let Scratch { session, copies, .. } = scratch;
     copies.read(request, compiled.client().budget())?;
     let alone = copies.with_arguments(request, |inputs, outputs| {
         run_session(compiled, session, inputs, outputs, options)
@@ -154,6 +155,7 @@ fn run_copied(
 }
 
 /// The timing of a run that succeeded; `alone` if nothing held it up.
+#[inline]
 fn timing(
     compiled: &Compiled,
     options: &ExecutionOptions,
@@ -225,12 +227,9 @@ fn check_pages(pools: &impl Pools) -> Result<()> {
 }
 
 /// Says that the processor is about to use the dma-bufs among the pools, until what this returns is
-/// dropped. Where there are none, nothing is allocated.
+/// dropped.
 fn begin_access<'a>(request: &Request, pools: &'a impl Pools) -> Result<Vec<ProcessorAccess<'a>>> {
     let mut underway = Vec::new();
-    if !pools.any(|pool| pool.mapping().is_dma_buf()) {
-        return Ok(underway);
-    }
     for (at, pool) in (0..).map_while(|at| Some((at, pools.pool(at)?))) {
         let is_here = |output: &RequestArgument| {
             !output.has_no_value && usize::try_from(output.location.pool_index) == Ok(at)
@@ -297,7 +296,23 @@ fn with_arguments<R>(
     content: &[Vec<u32>],
     act: impl FnOnce(&[Input<'_>], &[Output<'_>]) -> Result<R>,
 ) -> Result<R> {
-    let (mut few_inputs, mut many_inputs) = ([Input::NoValue; FEW], Vec::new());
+    match request.inputs.len().max(request.outputs.len()) {
+        0..=FEWER => with_room::<FEWER, R>(request, pools, content, act),
+        _ => with_room::<FEW, R>(request, pools, content, act),
+    }
+}
+
+/// [`with_arguments`], with room on the stack for `ROOM` inputs and outputs.
+fn with_room<const ROOM: usize, R>(
+    request: &Request,
+    pools: &impl Pools,
+    content: &[Vec<u32>],
+    act: impl FnOnce(&[Input<'_>], &[Output<'_>]) -> Result<R>,
+) -> Result<R> {
+    // Made one by one: a value that is written as a tag and read as a whole, in order to be copied,
+    // waits for the write to leave the store buffer.
+    let mut few_inputs: [_; ROOM] = std::array::from_fn(|_| Input::NoValue);
+    let mut many_inputs = Vec::new();
     let inputs = room(&mut few_inputs, &mut many_inputs, request.inputs.len(), Input::NoValue)?;
     for (at, (slot, argument)) in inputs.iter_mut().zip(&request.inputs).enumerate() {
         if !argument.has_no_value {
@@ -309,7 +324,8 @@ fn with_arguments<R>(
             *slot = Input::Value { bytes, dimensions };
         }
     }
-    let (mut few_outputs, mut many_outputs) = ([Output::NoValue; FEW], Vec::new());
+    let mut few_outputs: [_; ROOM] = std::array::from_fn(|_| Output::NoValue);
+    let mut many_outputs = Vec::new();
     let outputs =
         room(&mut few_outputs, &mut many_outputs, request.outputs.len(), Output::NoValue)?;
     for (at, (slot, argument)) in outputs.iter_mut().zip(&request.outputs).enumerate() {

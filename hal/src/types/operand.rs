@@ -225,6 +225,7 @@ impl Operand {
 
 /// Returns whether a shape says all that another one says: its rank and every extent of it that
 /// isn't 0. One without extents says nothing, so that its rank is open.
+#[inline]
 pub fn extends_shape(known: &[u32], told: &[u32]) -> bool {
     known.is_empty()
         || known.len() == told.len()

@@ -34,6 +34,7 @@ mod queue;
 mod running;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod user;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
@@ -45,6 +46,7 @@ use super::sync::{Flag, Mutex, MutexGuard, Word, fence};
 use latest::Latest;
 use queue::{HeldUp, TurnQueue};
 pub(crate) use running::Running;
+pub(crate) use user::User;
 
 /// The time that a higher priority may hold up the next turn of a lower one.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -62,7 +64,7 @@ const LONG_TURN: Duration = Duration::from_millis(1);
 /// slowest camera.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// In [`Processor::word`] and [`User::at_work`]: below it one count, from it on another.
+/// In [`Processor::word`]: below it those at work, from it on those held up.
 const HALF: u32 = 32;
 const ONE_ABOVE: u64 = 1 << HALF;
 const BELOW: u64 = ONE_ABOVE - 1;
@@ -85,22 +87,6 @@ pub(crate) struct Processor {
     seen: AtomicU64,
     /// The start that the times of turns are counted from.
     start: Instant,
-}
-
-/// A user of the process, for as long as it has clients.
-#[derive(Debug)]
-pub(crate) struct User {
-    uid: u32,
-    /// Executions of medium and above of high priority, at work or held up.
-    at_work: Word,
-    /// Executions of any priority, at work or held up, and those of them at work.
-    present: AtomicU64,
-    working: AtomicU64,
-    /// Nanoseconds at work, and what it began with. Relaxed: an account that hands nothing over.
-    had: AtomicU64,
-    /// When it began or ended something last, in nanoseconds from [`Processor::start`]; noted while
-    /// there are other users.
-    seen: AtomicU64,
 }
 
 impl Processor {
@@ -136,31 +122,27 @@ impl Processor {
         gone: &'a AtomicBool,
         deadline: Option<TimePoint>,
     ) -> Running<'a> {
-        if let Some(one) = counts_as(priority) {
-            // SeqCst, here and below: pairs with the loads of `has_higher`. Nothing is handed over,
-            // but one that begins must not find that none of a higher priority sees it.
-            user.at_work.fetch_add(one, Ordering::SeqCst);
-        }
+        let before = user.begin(priority);
         let running = Running {
             processor: self,
             user,
             priority,
             gone,
             deadline,
-            is_at_work: AtomicBool::new(false),
+            is_at_work: AtomicBool::new(true),
             began: AtomicU64::new(0),
             counted: AtomicU64::new(0),
             was_held_up: AtomicBool::new(false),
             has_stepped_back: AtomicBool::new(false),
         };
-        user.present.fetch_add(1, Ordering::Relaxed);
         if self.is_shared() {
             let now = self.now();
             user.seen.store(now, Ordering::Relaxed);
             self.latest.note(user.uid, now);
             running.began.store(now, Ordering::Relaxed);
         }
-        if user.has_higher(priority) || !running.goes_on_at_once() {
+        if before.has_higher(priority) || !running.goes_on_at_once(before) {
+            running.set_at_work(false);
             running.wait(self.lock(), true);
         }
         running
@@ -259,7 +241,7 @@ impl Processor {
     /// Returns whether one that is held up leaves the last core to somebody else: unless it is new,
     /// and its user has nothing at work either.
     fn leaves_a_core(&self, queue: &TurnQueue, next: &HeldUp) -> bool {
-        let comes = next.is_new && next.user.working.load(Ordering::Relaxed) == 0;
+        let comes = next.is_new && next.user.counts().is_idle();
         !comes && self.is_left(queue, &next.user)
     }
 
@@ -270,41 +252,9 @@ impl Processor {
         let is_absent = |other: &Arc<User>| {
             let seen = other.seen.load(Ordering::Relaxed);
             let away = Duration::from_nanos(now.saturating_sub(seen));
-            other.present.load(Ordering::Relaxed) == 0 && seen != 0 && away < LATELY
+            other.counts().is_absent() && seen != 0 && away < LATELY
         };
         let others = queue.users.values().filter_map(Weak::upgrade);
         self.cores > 1 && others.filter(|other| other.uid != user.uid).any(|it| is_absent(&it))
-    }
-}
-
-impl User {
-    fn new(uid: u32, had: u64) -> Self {
-        let (at_work, present) = (Word::new(0), AtomicU64::new(0));
-        let (working, had, seen) = (AtomicU64::new(0), AtomicU64::new(had), AtomicU64::new(0));
-        Self { uid, at_work, present, working, had, seen }
-    }
-
-    fn had(&self) -> u64 {
-        self.had.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether something of a higher priority of the same user is at work.
-    fn has_higher(&self, priority: Priority) -> bool {
-        let at_work = self.at_work.load(Ordering::SeqCst);
-        match priority {
-            Priority::Low => at_work > 0,
-            Priority::Medium => at_work >= ONE_ABOVE,
-            Priority::High => false,
-        }
-    }
-}
-
-/// Returns the amount that one of this priority adds to [`User::at_work`]: nobody is held up by the
-/// lowest.
-fn counts_as(priority: Priority) -> Option<u64> {
-    match priority {
-        Priority::Low => None,
-        Priority::Medium => Some(1),
-        Priority::High => Some(ONE_ABOVE),
     }
 }

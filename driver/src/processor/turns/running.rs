@@ -9,7 +9,8 @@ use nnburst_hal::{Priority, TimePoint};
 
 use super::super::sync::{Condvar, Mutex, MutexGuard, elapsed};
 use super::queue::{HeldUp, TurnPlace, TurnQueue};
-use super::{LONG_TURN, ONE_ABOVE, PATIENCE, Processor, STUCK, TURN, User, counts_as};
+use super::user::{User, UserCounts};
+use super::{LONG_TURN, ONE_ABOVE, PATIENCE, Processor, STUCK, TURN};
 
 /// An execution or a preparation.
 #[derive(Debug)]
@@ -73,25 +74,19 @@ impl<'a> Running<'a> {
         self.processor.begin(self.user, self.priority, self.gone, self.deadline)
     }
 
-    /// Goes on without a look at who else is held up, where it may.
-    pub(super) fn goes_on_at_once(&self) -> bool {
-        let (processor, working) = (self.processor, &self.user.working);
+    /// Goes on without a look at who else is held up, where it may; its user had `before` when it
+    /// began.
+    pub(super) fn goes_on_at_once(&self, before: UserCounts) -> bool {
+        let processor = self.processor;
         // A user's first waits for nobody: those at work may have lost their cores to whatever else
         // the system has to do, and pass no poll meanwhile.
-        let is_first = || working.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
-        if processor.is_shared() && is_first().is_ok() {
+        if processor.is_shared() && before.is_idle() {
             processor.word.fetch_add(1, Ordering::SeqCst);
-            self.is_at_work.store(true, Ordering::Relaxed);
             return true;
         }
         let left = u64::from(processor.cores > 1 && self.is_beside_others());
         let go_on = |word: u64| (word + left < processor.cores).then_some(word + 1);
-        let goes_on =
-            processor.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, go_on).is_ok();
-        if goes_on {
-            self.set_at_work(true);
-        }
-        goes_on
+        processor.word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, go_on).is_ok()
     }
 
     /// Returns whether others went first at any time.
@@ -114,13 +109,9 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn set_at_work(&self, is_at_work: bool) {
+    pub(super) fn set_at_work(&self, is_at_work: bool) {
         self.is_at_work.store(is_at_work, Ordering::Relaxed);
-        let working = &self.user.working;
-        match is_at_work {
-            true => working.fetch_add(1, Ordering::Relaxed),
-            false => working.fetch_sub(1, Ordering::Relaxed),
-        };
+        self.user.set_at_work(is_at_work);
     }
 
     /// No more at work.
@@ -247,18 +238,12 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if let Some(one) = counts_as(self.priority) {
-            self.user.at_work.fetch_sub(one, Ordering::SeqCst);
-        }
+        let is_at_work = self.is_at_work.load(Ordering::Relaxed);
+        self.user.end(self.priority, is_at_work);
         if self.has_stepped_back.load(Ordering::Relaxed) {
             process::end_long_work();
         }
         let processor = self.processor;
-        let is_at_work = self.is_at_work.load(Ordering::Relaxed);
-        if is_at_work {
-            self.user.working.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.user.present.fetch_sub(1, Ordering::Relaxed);
         if processor.is_shared() {
             self.user.seen.store(processor.now(), Ordering::Relaxed);
         }

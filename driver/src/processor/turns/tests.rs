@@ -178,5 +178,5 @@ fn helpers_take_turns_and_owners_that_wait_for_them_rest() {
     assert_eq!(processor.at_work(), 1);
     drop(owner);
     assert_eq!(processor.word.load(Ordering::SeqCst), 0);
-    assert_eq!(user.working.load(Ordering::Relaxed) + user.present.load(Ordering::Relaxed), 0);
+    assert!(user.counts().is_idle() && user.counts().is_absent());
 }
