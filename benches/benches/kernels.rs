@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
+use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
@@ -272,6 +273,12 @@ fn elementwise(c: &mut Criterion) {
     let make = |isa| Binary::new(isa, Arithmetic::Add, NO_CLAMP);
     family(c, "binary_f32", ELEMENTS, make, |add| {
         add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let tap = |at: usize| Tap { first: at / 2, second: at.div_ceil(2).min(31), weight: 0.5 };
+    let make = |isa| Bilinear::new(isa, 32, 32, (0..64).map(tap).collect()).unwrap();
+    family(c, "bilinear_f32", ELEMENTS, make, |bilinear| {
+        let (input, output) = (In::of(&a[..]), Out::of(&mut y[..]));
+        bilinear.compute(tap(1), input.into(), 0, output.into()).unwrap();
     });
     let make = |isa| Map::new(isa, Function::Sigmoid);
     family(c, "transcendental_f32", ELEMENTS, make, |map| {

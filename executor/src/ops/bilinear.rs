@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
+use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::bilinear_f32;
+pub(super) use nnburst_kernels::kernels::bilinear_f32::Tap;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::quant::round_small;
 use nnburst_kernels::tensor::rows::{Port, Rows};
-use nnburst_kernels::tensor::{Element, In, Out, Quantised, Real, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, Shape, poll};
 
-use super::support::{Image, compiled, dispatch};
-use crate::lowering::{Lowered, OpBuilder};
-
-/// Two positions and the weight of the second.
-pub(super) type Tap = (usize, usize, f32);
+use super::support::{Image, compiled, dispatch, plain};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 /// An image, what it is brought to, and where the lines and columns of that lie in it.
 #[derive(Clone, Debug)]
@@ -26,24 +26,41 @@ pub(super) struct Taps {
 /// reference truncates, which is off by up to one, and the expected values of its own tests are the
 /// rounded ones.
 pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    if op.input(0)?.kind == OperandType::TensorFloat32 && taps.lanes() >= VECTOR {
+        return pixels(op, taps);
+    }
     dispatch!(op.input(0)?.kind, 0, real: real(op, taps), byte: byte(op, taps))
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    if taps.lanes() < VECTOR {
-        return step(op, taps, T::to_f32, T::from_f32);
-    }
-    let (isa, shape, pixel) = (op.isa(), taps.to.shape()?, taps.lanes() * size_of::<T>());
-    // Two products and their sum for each, and for what is kept of a line.
-    let label = compiled(isa, "resize_bilinear", &shape, 6 * shape.elements() as u64);
-    let (kept, count) = (taps.from.width * taps.lanes() * size_of::<f32>(), taps.lines());
-    op.emit_bands(label, kept, count, move |mut io, lines| {
-        let (input, output) = (io.input_rows::<T>(0), io.output_rows::<T>(0));
-        isa.run(Pixels { taps: &taps, lines, input, output, middle: io.scratch_slice() });
+    step(op, taps, T::to_f32, T::from_f32)
+}
+
+/// Pixels of so many floats that a vector has some of one alone.
+fn pixels(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
+    let (shape, pixel, count) = (taps.to.shape()?, taps.lanes() * size_of::<f32>(), taps.lines());
+    let Taps { from, to, rows, columns } = taps;
+    let work = to.width * to.channels;
+    let bilinear = bilinear_f32::Bilinear::new(op.isa(), to.channels, from.width, columns)
+        .map_err(OpError::rule)?;
+    let label = Label { form: bilinear.isa(), ..plain("bilinear_f32", &shape, operations(&shape)) };
+    op.emit_bands(label, 0, count, move |io, lines| {
+        let (input, output) = (io.input_rows(0), io.output_rows(0));
+        for line in lines {
+            poll::work(work)?;
+            let (image, tap) = (line / to.height * from.height, rows[line % to.height]);
+            let tap = Tap { first: image + tap.first, second: image + tap.second, ..tap };
+            bilinear.compute(tap, input, line, output)?;
+        }
         Ok(())
     });
     op.rows(&[(Port::Input(0), Some(pixel)), (Port::Output, Some(pixel))]);
     Ok(())
+}
+
+/// Eight multiplications and three sums for each element.
+fn operations(shape: &Shape) -> u64 {
+    11 * shape.elements() as u64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a byte")]
@@ -58,8 +75,7 @@ fn step<T: Element>(
     write: impl Fn(f32) -> T + Send + Sync + 'static,
 ) -> Lowered {
     let (isa, shape) = (op.isa(), taps.to.shape()?);
-    // Eight multiplications and three sums for each.
-    let label = compiled(isa, "resize_bilinear", &shape, 11 * shape.elements() as u64);
+    let label = compiled(isa, "resize_bilinear", &shape, operations(&shape));
     let (is_nchw, pixel) = (taps.to.is_nchw(), taps.lanes() * size_of::<T>());
     let (scratch, count) = (BUFFERS * taps.room() * size_of::<f32>(), taps.lines());
     op.emit_bands(label, scratch, count, move |mut io, lines| {
@@ -97,6 +113,9 @@ impl Taps {
     }
 }
 
+/// Floats of the longest vectors.
+const VECTOR: usize = 16;
+
 /// Elements of a line that are computed at a time.
 const STRIP: usize = 1024;
 
@@ -105,85 +124,6 @@ const BLOCK: usize = 64;
 
 /// What of a strip is kept: of two lines the elements on either side, and the weights.
 const BUFFERS: usize = 5;
-
-/// Numbers that are computed side by side, where a pixel has so many.
-const VECTOR: usize = 16;
-
-/// Some lines of the output, of pixels with a vector of channels at least: the line between two of
-/// the input first, then each pixel of two of that.
-struct Pixels<'a, T> {
-    taps: &'a Taps,
-    lines: Range<usize>,
-    input: Rows<In<'a, T>>,
-    output: Rows<Out<'a, T>>,
-    /// Room for a line of the input.
-    middle: &'a mut [f32],
-}
-
-impl<T: Real> Loop for Pixels<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        let Self { taps, lines, input, output, middle } = self;
-        let (lanes, from, to) = (taps.lanes(), &taps.from, &taps.to);
-        let whole = from.width * lanes;
-        let together = if input.is_one_piece() { whole } else { lanes };
-        for line in lines {
-            if poll::work((from.width + to.width) * lanes / 8).is_err() {
-                return;
-            }
-            let (plane, (top, bottom, v)) = (line / to.height, taps.rows[line % to.height]);
-            let [top, bottom] = [top, bottom].map(|row| (plane * from.height + row) * whole);
-            for (at, kept) in middle[..whole].chunks_exact_mut(together).enumerate() {
-                let at = at * together;
-                let piece = |start: usize| input.piece(start + at..start + at + together);
-                middle_of(piece(top), piece(bottom), v, kept);
-            }
-            for (column, &(left, right, u)) in taps.columns.iter().enumerate() {
-                let pixel = |column: usize| &middle[column * lanes..(column + 1) * lanes];
-                let at = (line * to.width + column) * lanes;
-                between_pixels(pixel(left), pixel(right), u, output.piece(at..at + lanes));
-            }
-        }
-    }
-}
-
-/// Two numbers of which the second weighs `part` of 1.
-#[inline(always)]
-fn mixed(first: f32, second: f32, part: f32) -> f32 {
-    first * (1.0 - part) + second * part
-}
-
-#[inline(always)]
-fn middle_of<T: Real>(above: In<'_, T>, below: In<'_, T>, v: f32, kept: &mut [f32]) {
-    let (vectors, rest) = kept.as_chunks_mut::<VECTOR>();
-    let first_of_rest = vectors.len() * VECTOR;
-    for (at, kept) in vectors.iter_mut().enumerate() {
-        let [a, b] = [above, below].map(|line| line.block::<VECTOR>(at * VECTOR));
-        for (kept, (a, b)) in kept.iter_mut().zip(a.into_iter().zip(b)) {
-            *kept = mixed(a.to_f32(), b.to_f32(), v);
-        }
-    }
-    for (at, kept) in (first_of_rest..).zip(rest) {
-        let [[a], [b]] = [above, below].map(|line| line.block::<1>(at));
-        *kept = mixed(a.to_f32(), b.to_f32(), v);
-    }
-}
-
-#[inline(always)]
-fn between_pixels<T: Real>(left: &[f32], right: &[f32], u: f32, to: Out<'_, T>) {
-    let ((lefts, rest), (rights, rest_right)) =
-        (left.as_chunks::<VECTOR>(), right.as_chunks::<VECTOR>());
-    for (at, (left, right)) in lefts.iter().zip(rights).enumerate() {
-        let mut ys = [T::default(); VECTOR];
-        for (y, (&left, &right)) in ys.iter_mut().zip(left.iter().zip(right)) {
-            *y = T::from_f32(mixed(left, right, u));
-        }
-        to.set_block(at * VECTOR, ys);
-    }
-    for (at, (&left, &right)) in (lefts.len() * VECTOR..).zip(rest.iter().zip(rest_right)) {
-        to.set_block(at, [T::from_f32(mixed(left, right, u))]);
-    }
-}
 
 /// Some lines of the output. Lines of the input are first spread over the columns of the output, so
 /// that what is left is one loop over elements that lie side by side, however few channels there
@@ -211,13 +151,14 @@ impl<T: Element, R: Fn(T) -> f32, W: Fn(f32) -> T> Loop for Bilinear<'_, T, R, W
         for start in (0..to.width).step_by(strip) {
             let columns = &taps.columns[start..to.width.min(start + strip)];
             let pixels = weights.chunks_exact_mut(lanes);
-            pixels.zip(columns).for_each(|(pixel, &(.., weight))| pixel.fill(weight));
+            pixels.zip(columns).for_each(|(pixel, tap)| pixel.fill(tap.weight));
             spread.iter_mut().for_each(|spread| spread.line = None);
             for line in lines.clone() {
                 if poll::work(room * 8).is_err() {
                     return;
                 }
-                let (plane, (top, bottom, v)) = (line / to.height, taps.rows[line % to.height]);
+                let (plane, tap) = (line / to.height, taps.rows[line % to.height]);
+                let Tap { first: top, second: bottom, weight: v } = tap;
                 let wanted = [top, bottom].map(|row| plane * from.height + row);
                 let above = match wanted.map(|wanted| spread[1].line == Some(wanted)) {
                     [true, _] => 1,
@@ -266,7 +207,7 @@ impl<'a> Spread<'a> {
             return;
         }
         let pixels = self.left.chunks_exact_mut(lanes).zip(self.right.chunks_exact_mut(lanes));
-        for ((left, right), &(first, second, _)) in pixels.zip(columns) {
+        for ((left, right), &Tap { first, second, .. }) in pixels.zip(columns) {
             for (pixel, column) in [(left, first), (right, second)] {
                 let at = (start + column) * lanes;
                 let from = input.piece(at..at + lanes).iter();

@@ -119,7 +119,7 @@ impl Grid {
             };
             let low = (p.floor().max(0.0) as usize).min(input - 1);
             let high = (p.ceil().max(0.0) as usize).min(input - 1);
-            (low, high, p - low as f32)
+            Tap { first: low, second: high, weight: p - low as f32 }
         };
         (0..output).map(tap).collect()
     }

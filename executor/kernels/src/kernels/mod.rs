@@ -12,7 +12,8 @@
 //!                   chain: convolutions one behind the other, some rows at a time
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
-//!                   byte; transcendental_f32: sigmoid, tanh, exp; plain: auto-vectorised loops;
+//!                   byte; transcendental_f32: sigmoid, tanh, exp; bilinear_f32: lines
+//!                   between lines and pixels; plain: auto-vectorised loops;
 //!                   spans: rows that have a stride
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
@@ -42,6 +43,7 @@ mod depthwise {
 }
 mod elementwise {
     pub mod add_i8;
+    pub mod bilinear_f32;
     pub mod binary_f32;
     pub mod byte_table;
     pub mod mul_i8;
@@ -56,7 +58,9 @@ mod recurrent {
 
 pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
-pub use elementwise::{add_i8, binary_f32, byte_table, mul_i8, plain, spans, transcendental_f32};
+pub use elementwise::{
+    add_i8, bilinear_f32, binary_f32, byte_table, mul_i8, plain, spans, transcendental_f32,
+};
 pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_f32, gemv_i8};
 pub use recurrent::{gates_i16, svdf_f32};
