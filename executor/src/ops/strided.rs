@@ -3,6 +3,7 @@
 
 use nnburst_kernels::kernels::plain::{Loop, copy_pieces};
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::simd::turn::{SIDE, turned};
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
@@ -143,6 +144,13 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
         let mut to = 0;
         while let Some(from) = self.each.next() {
             let from = from.cast_unsigned();
+            if size_of::<T>() == 1 && self.rows >= SIDE && self.columns >= SIDE {
+                if self.squares(from, to).is_err() {
+                    return;
+                }
+                to += self.rows * self.columns;
+                continue;
+            }
             let mut column = 0;
             while column < self.columns {
                 let wide = self.columns - column;
@@ -163,6 +171,28 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
 }
 
 impl<T: Element, I> Turns<'_, T, I> {
+    /// Moves a matrix of bytes by squares. The last ones of each row and column lie over those
+    /// before them where a whole one is no longer left.
+    #[inline(always)]
+    fn squares(&self, from: usize, to: usize) -> Result<(), poll::Halted> {
+        let Self { input, output, rows, columns, distance, .. } = *self;
+        for column in (0..columns).step_by(SIDE) {
+            let column = column.min(columns - SIDE);
+            for row in (0..rows).step_by(SIDE) {
+                poll::work(SIDE * SIDE)?;
+                let row = row.min(rows - SIDE);
+                let first = from + column * distance + row;
+                let square: [[T; SIDE]; SIDE] =
+                    std::array::from_fn(|at| input.block(first + at * distance));
+                let turned: [[T; SIDE]; SIDE] = bytemuck::cast(turned(bytemuck::cast(square)));
+                for (at, line) in turned.into_iter().enumerate() {
+                    output.set_block(to + (row + at) * columns + column, line);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Moves `N` columns of a matrix, from the one `column` on.
     #[inline(always)]
     fn columns_at<const N: usize>(
@@ -253,6 +283,21 @@ mod tests {
                         assert_eq!(*got, input[place], "{rows} by {columns}, {isa:?}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_of_bytes_are_transposed_by_squares() {
+        let input: Vec<u8> = (0..251).cycle().take(2 * 50 * 50).collect();
+        for (rows, columns) in [(16, 16), (17, 31), (40, 16), (50, 49), (15, 33)] {
+            let mut output = vec![0; 2 * rows * columns];
+            let strided = Strided::new(0, [(2, 2500), (rows, 1), (columns, 50)]);
+            strided.run(Isa::best(), In::of(&input), Out::of(&mut output));
+            for (at, got) in output.iter().enumerate() {
+                let (column, rest) = (at % columns, at / columns);
+                let place = rest / rows * 2500 + rest % rows + column * 50;
+                assert_eq!(*got, input[place], "{rows} by {columns}");
             }
         }
     }

@@ -8,6 +8,7 @@
 //!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
 //!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
+//!   turn         squares of bytes whose rows become columns
 //! ```
 
 /// Repeats a block for `$at` from 0 up to `$count`, at most the number named first, each time with
@@ -32,6 +33,7 @@ pub(crate) mod dot;
 mod isa;
 mod kernel;
 pub mod requantise;
+pub mod turn;
 mod variants;
 pub(crate) mod vector_f32;
 pub(crate) mod vector_i32;
