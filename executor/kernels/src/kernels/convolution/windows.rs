@@ -1,7 +1,6 @@
 //! The windows of outputs, cut where they leave the image.
 //!
-//! A window at the border is a smaller window. Pixels whose windows are cut alike come together as
-//! a
+//! A window at the border is a smaller window. Pixels whose windows are cut alike are one
 //! [`Region`]: the middle of the image, by far the most of it, is a single one.
 
 use std::ops::Range;

@@ -20,6 +20,9 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
         let p = &{ *p };
         // SAFETY: as the caller promises.
         unsafe {
+            if p.count == 1 && p.height > 1 {
+                return column::<S::F32, ORDERED>(isa, p);
+            }
             match (p.columns, p.step) {
                 (3, step) if step == p.tap_column => slide::<S::F32, 3, 1, ORDERED>(isa, p),
                 (3, step) if step == 2 * p.tap_column => slide::<S::F32, 3, 2, ORDERED>(isa, p),
@@ -193,6 +196,79 @@ unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
                 }
             }
             store::<V, WHOLE, ORDERED>(isa, p, place, pixel, sum);
+        }
+    }
+}
+
+/// Windows of any shape, of one pixel of each line: a border, or an image as wide. Those of
+/// neighbouring lines are summed together.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn column<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
+    for channel in (0..p.channels).step_by(V::LANES) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if channel + V::LANES <= p.channels {
+                column_of::<V, true, ORDERED>(isa, p, channel);
+            } else {
+                column_of::<V, false, ORDERED>(isa, p, channel);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn column_of<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+) {
+    let whole = p.height / TOGETHER * TOGETHER;
+    // SAFETY: as the caller promises; some of the lines each time.
+    unsafe {
+        for line in (0..whole).step_by(TOGETHER) {
+            below::<V, TOGETHER, WHOLE, ORDERED>(isa, p, channel, line);
+        }
+        for line in whole..p.height {
+            below::<V, 1, WHOLE, ORDERED>(isa, p, channel, line);
+        }
+    }
+}
+
+/// The pixels of `COUNT` lines from the one `first` on.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn below<V: F32Simd, const COUNT: usize, const WHOLE: bool, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+    first: usize,
+) {
+    // SAFETY: as for `windows`.
+    unsafe {
+        let mut sums = [start::<V, ORDERED>(isa, p, channel); COUNT];
+        let input = p.input.wrapping_add(first * p.input_line + channel);
+        for line in 0..p.lines {
+            let taps = input.add(line * p.tap_line);
+            let weights = p.weights.add(line * p.weight_line + channel);
+            for column in 0..p.columns {
+                let weight = V::load(isa, weights.add(column * p.weight_column));
+                let taps = taps.add(column * p.tap_column);
+                for (at, sum) in sums.iter_mut().enumerate() {
+                    let x: V = load::<V, WHOLE>(isa, p, channel, taps.add(at * p.input_line));
+                    *sum = plus::<V, ORDERED>(x, weight, *sum);
+                }
+            }
+        }
+        for (at, &sum) in sums.iter().enumerate() {
+            let output = p.output.wrapping_add((first + at) * p.output_line + channel);
+            store::<V, WHOLE, ORDERED>(isa, p, Line { channel, input, output }, 0, sum);
         }
     }
 }
