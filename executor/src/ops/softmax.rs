@@ -236,64 +236,70 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         return Err(OpError::output(0, what + ", must be 1/256 and the smallest value").into());
     }
     let table = exponentials(input.scale, beta)?;
+    let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
     let (outer, count, inner) = input.shape.around(axis);
-    if inner == 1 && count < table.len() {
-        let isa = op.isa();
-        let label = compiled(isa, "softmax_byte", &input.shape, 0);
-        let exps = table.map(|of| of.exp.unwrap_or(0));
-        let addends = table.map(|of| of.addend);
+    let isa = op.isa();
+    let label = compiled(isa, "softmax_byte", &input.shape, 0);
+    let shares = move |from: In<'_, T>, to: Out<'_, T>| {
+        let shares = ByteShares { from, to, exps: &exps, addends: &addends };
+        match from.len() {
+            0..BYTES => isa.run(shares),
+            _ => isa.run(LongByteShares(shares)),
+        }
+    };
+    if inner == 1 {
         op.emit(label, move |io| {
             let (input, output) = (io.input::<T>(0), io.output::<T>(0));
             for line in poll::each(0..outer, 256) {
                 let places = line * count..(line + 1) * count;
-                let (from, to) = (input.slice(places.clone()), output.slice(places));
-                isa.run(ByteShares { from, to, exps: &exps, addends: &addends });
+                shares(input.slice(places.clone()), output.slice(places));
             }
             Ok(())
         });
         return Ok(());
     }
-    op.emit_with_scratch(plain("softmax_byte", &input.shape, 0), count, move |mut io| {
+    op.emit_with_scratch(label, 2 * count, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        let row = io.scratch_slice::<T>();
+        let (row, results) = io.scratch_slice::<T>()[..2 * count].split_at_mut(count);
         for line in poll::each(0..outer * inner, 256) {
             let start = line / inner * count * inner + line % inner;
             let bytes = poll::each(row.iter_mut().enumerate(), 4);
             bytes.for_each(|(k, q)| *q = input.get(start + k * inner));
-            let max = poll::each(row.iter(), 1).map(|q| q.to_i32()).max().unwrap_or(0);
-            let distance = |q: T| usize::try_from(max - q.to_i32()).unwrap_or(0) & 255;
-            let sum = poll::each(row.iter(), 2)
-                .fold(0i32, |sum, &q| sum.wrapping_add(table[distance(q)].addend));
-            let leading = sum.leading_zeros().cast_signed();
-            let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
-            let reciprocal = one_over_one_plus(scaled);
-            let quotient = |distance: usize| {
-                let y = table[distance].exp;
-                let y = y.map_or(0, |e| rdbpot(srdhm(reciprocal, e), 12 - leading + 23));
-                T::from_i32(y.clamp(0, 255) - T::TO_UNSIGNED)
-            };
-            if count < table.len() {
-                let results = row.iter().map(|&q| quotient(distance(q)));
-                results.enumerate().for_each(|(k, y)| output.set(start + k * inner, y));
-                continue;
-            }
-            // There are no more results than distances.
-            let results: [T; 256] = std::array::from_fn(quotient);
-            let results = poll::each(row.iter(), 4).map(|&q| results[distance(q)]);
-            results.enumerate().for_each(|(k, y)| output.set(start + k * inner, y));
+            shares(In::of(row), Out::of(results));
+            let results = poll::each(results.iter().enumerate(), 4);
+            results.for_each(|(k, y)| output.set(start + k * inner, *y));
         }
         Ok(())
     });
     Ok(())
 }
 
+/// The numbers that a byte may be, and distances between them.
+const BYTES: usize = 256;
+
 /// The shares of a row of fewer than 256 bytes: looked up one by one, scaled in vectors.
 struct ByteShares<'a, T> {
     from: In<'a, T>,
     to: Out<'a, T>,
     /// By the distance to the largest byte: the exponential, and the same with the bits of sums.
-    exps: &'a [i32; 256],
-    addends: &'a [i32; 256],
+    exps: &'a [i32; BYTES],
+    addends: &'a [i32; BYTES],
+}
+
+/// The distance of a byte to the largest of its row.
+#[inline(always)]
+fn distance<T: Quantised>(max: i32, q: T) -> usize {
+    usize::try_from(max - q.to_i32()).unwrap_or(0) & (BYTES - 1)
+}
+
+/// The factor of exponentials whose sum that is: the product's upper half, rounded, and what is
+/// shifted out of it.
+#[inline(always)]
+fn share_of(sum: i32) -> BranchlessMultiplier {
+    let leading = sum.leading_zeros().cast_signed();
+    let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
+    let fraction = one_over_one_plus(scaled);
+    BranchlessMultiplier::from(Multiplier { fraction, shift: leading - 12 - 23 })
 }
 
 impl<T: Quantised> Loop for ByteShares<'_, T> {
@@ -307,22 +313,70 @@ impl<T: Quantised> Loop for ByteShares<'_, T> {
         let max = bytes.iter().map(|q| q.to_i32()).max().unwrap_or(0);
         let mut sum = 0i32;
         for (value, q) in values.iter_mut().zip(bytes) {
-            let distance = usize::try_from(max - q.to_i32()).unwrap_or(0) & 255;
+            let distance = distance(max, *q);
             sum = sum.wrapping_add(addends[distance]);
             *value = exps[distance];
         }
-        let leading = sum.leading_zeros().cast_signed();
-        let scaled = sum.wrapping_shl(leading.unsigned_abs()).wrapping_sub(i32::MIN);
-        let fraction = one_over_one_plus(scaled);
-        // The product's upper half, rounded, and what is shifted out of it.
-        let share = Multiplier { fraction, shift: leading - 12 - 23 };
-        let share = BranchlessMultiplier::from(share);
+        let share = share_of(sum);
         let mut shares = [T::default(); 256];
         for (to, value) in shares.iter_mut().zip(values) {
             *to = T::from_i32(share.apply(value).clamp(0, 255) - T::TO_UNSIGNED);
         }
         to.copy_from(In::of(&shares[..count]));
     }
+}
+
+/// The shares of a longer row: there are no more of them than distances.
+struct LongByteShares<'a, T>(ByteShares<'a, T>);
+
+impl<T: Quantised> Loop for LongByteShares<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let ByteShares { from, to, exps, addends } = self.0;
+        let Some(max) = largest(from) else { return };
+        let max = max.to_i32();
+        let mut sum = 0i32;
+        for start in (0..from.len()).step_by(poll::CHUNK) {
+            let end = from.len().min(start + poll::CHUNK);
+            if poll::work(end - start).is_err() {
+                return;
+            }
+            let addend = |q| addends[distance(max, q)];
+            sum = from.slice(start..end).iter().fold(sum, |sum, q| sum.wrapping_add(addend(q)));
+        }
+        let share = share_of(sum);
+        let mut shares = [T::default(); BYTES];
+        for (to, &exp) in shares.iter_mut().zip(exps) {
+            *to = T::from_i32(share.apply(exp).clamp(0, 255) - T::TO_UNSIGNED);
+        }
+        for start in (0..from.len()).step_by(poll::CHUNK) {
+            let end = from.len().min(start + poll::CHUNK);
+            if poll::work(end - start).is_err() {
+                return;
+            }
+            let (from, to) = (from.slice(start..end), to.slice(start..end));
+            from.iter().enumerate().for_each(|(at, q)| to.set(at, shares[distance(max, q)]));
+        }
+    }
+}
+
+/// The largest of some bytes; `None` where there are none, or the work has to end.
+#[inline(always)]
+fn largest<T: Quantised>(from: In<'_, T>) -> Option<T> {
+    const BLOCK: usize = 64;
+    let mut most = [from.iter().next()?; BLOCK];
+    let whole = from.len() / BLOCK * BLOCK;
+    for start in (0..whole).step_by(poll::CHUNK) {
+        poll::work(poll::CHUNK / 16).ok()?;
+        for at in (start..whole.min(start + poll::CHUNK)).step_by(BLOCK) {
+            let block = from.block::<BLOCK>(at);
+            most.iter_mut()
+                .zip(block)
+                .for_each(|(most, q)| *most = if q > *most { q } else { *most });
+        }
+    }
+    let rest = from.slice(whole..from.len()).iter();
+    most.into_iter().chain(rest).reduce(|most, q| if q > most { q } else { most })
 }
 
 /// What a byte counts for, by its distance to the largest.
