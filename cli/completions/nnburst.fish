@@ -146,7 +146,7 @@ json\t'A JSON object per line'
 journal\t'Entries of systemd\'s journal, with fields'"
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l calibrate -d 'First measure the driver\'s figures on this machine; they are kept for its next starts'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l take-over -d 'Take the name over from a process that serves the driver: it keeps the clients that it has, and ends when they have gone; those that come from now on come here'
-complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l reload -d 'What a service manager runs to reload the service (ExecReload=), with the arguments of the service beside: has its process MAINPID read the file of limits again or, where the program was replaced since that began, starts the program anew to take the place of that process'
+complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l reload -d 'Reload of the service, as its manager runs it (ExecReload=), with the arguments of the service beside: has its process MAINPID read the file of limits again or, where the program was replaced since that began, starts the program anew to take the place of that process'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -l no-sandbox -d 'Keep this user\'s rights while serving: files, sockets, programs. Without them, a client that takes the driver over by a fault of its code gets no further than the driver'
 complete -c nnburst -n "__fish_nnburst_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nnburst -n "__fish_nnburst_using_subcommand vts" -l filter -d 'Only cases whose name contains this' -r

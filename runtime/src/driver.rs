@@ -1,6 +1,7 @@
 //! The CPU driver and the sample drivers: made in this process, started in another, served to
 //! others.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -102,6 +103,11 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     find(name, options)?;
     let program = match &options.program {
         Some(program) => program.clone(),
+        None if serves(std::env::args_os().skip(1)) => {
+            let why = "this process was started to serve one: call `nnburst::serve_inherited` in its \
+                `main`, or name a program that serves (`DriverOptions::program`)";
+            return Err(RuntimeError::driver(format!("starting {name}"), why));
+        }
         None => std::env::current_exe()
             .map_err(|error| RuntimeError::driver("finding this program", error))?,
     };
@@ -115,6 +121,14 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
         command.arg("--no-sandbox");
     }
     Ok(command)
+}
+
+/// Returns whether arguments are those that [`command`] starts a program with. One that doesn't heed
+/// them would start itself again, and that one as well, without end.
+fn serves(arguments: impl Iterator<Item = OsString>) -> bool {
+    let first: Vec<_> = arguments.take(5).collect();
+    let [serve, driver, _, fd, zero] = &first[..] else { return false };
+    serve == "serve" && driver == "--driver" && fd == "--fd" && zero == "0"
 }
 
 /// Serves a driver to one client over a socket that this process was started with, until the

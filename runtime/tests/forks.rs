@@ -13,8 +13,17 @@ fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     // What `Device::spawn` starts.
     if arguments.get(1).is_some_and(|argument| argument == "serve") {
+        if std::env::var_os(UNSERVED).is_some() {
+            let error = Device::spawn("nnapi-sample_all").unwrap_err().to_string();
+            assert!(error.contains("serve_inherited"), "{error}");
+            return;
+        }
         return nnburst::serve_inherited("nnapi-sample_all", 0, &Default::default()).unwrap();
     }
+    // A program whose `main` doesn't see how it was started.
+    let mut unserved = std::process::Command::new(&arguments[0]);
+    unserved.args(["serve", "--driver", "nnapi-sample_all", "--fd", "0"]).env(UNSERVED, "1");
+    assert!(unserved.status().unwrap().success(), "it started itself again");
     let devices: [fn() -> Device; 3] = [
         || Device::embedded("nnapi-sample_all").unwrap(),
         || Device::spawn("nnapi-sample_all").unwrap(),
@@ -50,6 +59,9 @@ fn main() {
         in_child(|| forks_during_first_uses(round));
     }
 }
+
+/// Set for a child that takes no heed of its arguments.
+const UNSERVED: &str = "NNBURST_TEST_UNSERVED";
 
 /// Processes that are forked while their parent uses everything for the first time.
 const FIRST_USES: u32 = 40;

@@ -29,7 +29,7 @@ pub(crate) struct ServeArgs {
     /// and ends when they have gone; those that come from now on come here.
     #[arg(long, conflicts_with = "fd")]
     pub(crate) take_over: bool,
-    /// What a service manager runs to reload the service (ExecReload=), with the arguments of the
+    /// Reload of the service, as its manager runs it (ExecReload=), with the arguments of the
     /// service beside: has its process MAINPID read the file of limits again or, where the program
     /// was replaced since that began, starts the program anew to take the place of that process.
     #[arg(long, conflicts_with = "fd")]

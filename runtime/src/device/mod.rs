@@ -90,7 +90,7 @@ impl Device {
     ///
     /// # Errors
     /// [`RuntimeError::UnknownDevice`]; [`RuntimeError::Driver`] where the process can't be started
-    /// or doesn't serve.
+    /// or doesn't serve, and in a process that was itself started so and serves nothing.
     pub fn spawn(driver: &str) -> Result<Self> {
         Self::spawn_with(driver, &DriverOptions::default())
     }
