@@ -12,8 +12,8 @@
 //!                   chain: convolutions one behind the other, some rows at a time
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
-//!                   byte; transcendental_f32: sigmoid, tanh, exp; bilinear_f32: lines
-//!                   between lines and pixels; plain: auto-vectorised loops;
+//!                   byte; round_once_i8: accumulators as bytes; transcendental_f32: sigmoid, tanh,
+//!                   exp; bilinear_f32: lines between lines and pixels; plain: auto-vectorised loops;
 //!                   spans: rows that have a stride
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
@@ -48,6 +48,7 @@ mod elementwise {
     pub mod byte_table;
     pub mod mul_i8;
     pub mod plain;
+    pub mod round_once_i8;
     pub mod spans;
     pub mod transcendental_f32;
 }
@@ -59,7 +60,8 @@ mod recurrent {
 pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
-    add_i8, bilinear_f32, binary_f32, byte_table, mul_i8, plain, spans, transcendental_f32,
+    add_i8, bilinear_f32, binary_f32, byte_table, mul_i8, plain, round_once_i8, spans,
+    transcendental_f32,
 };
 pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_f32, gemv_i8};

@@ -1,6 +1,7 @@
 //! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
+use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier};
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
@@ -12,7 +13,7 @@ use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
-use super::products::{ByteProducts, MOST_ROWS, RoundOnce, RowBytes, SumScales};
+use super::products::{ByteProducts, MOST_ROWS, RowBytes};
 use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
@@ -92,27 +93,23 @@ fn integers(
         let label = Label { form: products.isa(), ..plain("tflite_fully_connected", shape, work) };
         let most = products.rows_at_a_time().min(of.rows);
         call.claim(4 * of.units)?;
-        let scales = SumScales::new(once);
-        by_kind!(result.kind, [I8 i8, U8 u8], U => {
-            call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
-                let (from, to) = (io.input::<u8>(0), io.output::<U>(0));
-                let (kept, sums) = products.split(io.scratch_slice(), most);
-                for first in (0..of.rows).step_by(most.max(1)) {
-                    let rows = most.min(of.rows - first);
-                    let each = kept.chunks_exact_mut(products.row_stride());
-                    for (row, kept) in (first..first + rows).zip(each) {
-                        products.keep(from.slice(row * of.depth..(row + 1) * of.depth), kept);
-                    }
-                    products.compute(kept, rows, sums)?;
-                    let each = sums.chunks_exact(products.sum_stride());
-                    for (row, sums) in (first..first + rows).zip(each) {
-                        let output = to.slice(row * of.units..(row + 1) * of.units);
-                        let (scales, zero_point, range) = (&scales, to_zero, (min, max));
-                        isa.run(RoundOnce { sums, scales, zero_point, range, output });
-                    }
+        let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
+        call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
+            let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+            let (kept, sums) = products.split(io.scratch_slice(), most);
+            for first in (0..of.rows).step_by(most.max(1)) {
+                let rows = most.min(of.rows - first);
+                let each = kept.chunks_exact_mut(products.row_stride());
+                for (row, kept) in (first..first + rows).zip(each) {
+                    products.keep(from.slice(row * of.depth..(row + 1) * of.depth), kept);
                 }
-                Ok(())
-            });
+                products.compute(kept, rows, sums)?;
+                let each = sums.chunks_exact(products.sum_stride());
+                for (row, sums) in (first..first + rows).zip(each) {
+                    rounding.compute(sums, to.slice(row * of.units..(row + 1) * of.units))?;
+                }
+            }
+            Ok(())
         });
         return Ok(());
     }

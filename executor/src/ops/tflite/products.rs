@@ -1,13 +1,10 @@
-//! Rows of bytes by constant weights of bytes, with the dot products of the machine; and the
-//! rounding behind them.
+//! Rows of bytes by constant weights of bytes, with the dot products of the machine.
 
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
-use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::{In, Out};
+use nnburst_kernels::tensor::In;
 
 use super::arg::{Arg, ElementKind, OperatorCall};
-use super::math::{Stored, cut_i32, f32_of, narrow, round_f64};
 use crate::lowering::Lowered;
 
 /// The bytes of the rows that weights are multiplied with.
@@ -162,125 +159,5 @@ impl ByteProducts {
             }
         }
         Ok(())
-    }
-}
-
-/// The scale of each unit's sums, in double precision and in single.
-#[derive(Debug)]
-pub(super) struct SumScales {
-    exact: Vec<f64>,
-    near: Vec<f32>,
-}
-
-impl SumScales {
-    pub(super) fn new(exact: Vec<f64>) -> Self {
-        let near = exact.iter().map(|&scale| narrow(scale)).collect();
-        Self { exact, near }
-    }
-}
-
-/// Sums become 8-bit values: rounded once, as in double precision.
-///
-/// Single precision does for nearly all of them: below 512 a product errs by less than 1e-4, which
-/// matters where it is as near to a half alone. A block that has such a product is computed again.
-#[derive(Debug)]
-pub(super) struct RoundOnce<'a, T> {
-    pub(super) sums: &'a [i32],
-    pub(super) scales: &'a SumScales,
-    pub(super) zero_point: i32,
-    pub(super) range: (i32, i32),
-    pub(super) output: Out<'a, T>,
-}
-
-impl<T: Stored> Loop for RoundOnce<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        const BLOCK: usize = 32;
-        // A vector of floats on most machines: layers of few units have blocks as well.
-        const SMALL: usize = 8;
-        let units = self.scales.exact.len();
-        let (whole, small) = (units / BLOCK * BLOCK, units / SMALL * SMALL);
-        for at in (0..whole).step_by(BLOCK) {
-            self.block::<BLOCK>(at);
-        }
-        for at in (whole..small).step_by(SMALL) {
-            self.block::<SMALL>(at);
-        }
-        for at in small..units {
-            self.block::<1>(at);
-        }
-    }
-}
-
-impl<T: Stored> RoundOnce<'_, T> {
-    #[inline(always)]
-    fn block<const N: usize>(&self, at: usize) {
-        /// Distances from an integer beyond which the other one may be the nearest.
-        const UNSURE: f32 = 0.4999;
-        let (min, max) = self.range;
-        let (low, high) = (f32_of(min - self.zero_point), f32_of(max - self.zero_point));
-        let (mut stored, mut apart) = ([T::default(); N], [0.0f32; N]);
-        let scaled = self.sums[at..at + N].iter().zip(&self.scales.near[at..at + N]);
-        let results = stored.iter_mut().zip(&mut apart);
-        for ((stored, apart), (&sum, &scale)) in results.zip(scaled) {
-            let real = f32_of(sum) * scale;
-            let rounded = real.round();
-            *apart = (real - rounded).abs();
-            let within = if rounded > low { rounded } else { low };
-            let within = if within < high { within } else { high };
-            *stored = T::stored(cut_i32(within) + self.zero_point);
-        }
-        // As integers the bits of such numbers have the same order, with NaN above all: their
-        // maximum is a few instructions, where comparisons are looked at one after the other.
-        let worst = apart.iter().map(|apart| apart.to_bits()).fold(0, u32::max);
-        if worst >= UNSURE.to_bits() {
-            let scaled = self.sums[at..at + N].iter().zip(&self.scales.exact[at..at + N]);
-            for (stored, (&sum, &scale)) in stored.iter_mut().zip(scaled) {
-                let scaled = round_f64(f64::from(sum) * scale);
-                *stored = T::stored(scaled.saturating_add(self.zero_point).clamp(min, max));
-            }
-        }
-        self.output.set_block(at, stored);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_are_rounded_once_on_every_machine() {
-        let sums: Vec<i32> = (-20..21).map(|at| at * 7).collect();
-        let scales = SumScales::new(vec![0.5; sums.len()]);
-        for isa in Isa::all() {
-            let mut stored = vec![0i8; sums.len()];
-            isa.run(RoundOnce {
-                sums: &sums,
-                scales: &scales,
-                zero_point: 3,
-                range: (-60, 70),
-                output: Out::of(&mut stored),
-            });
-            // Halves away from zero.
-            assert_eq!((stored[0], stored[19], stored[20], stored[21]), (-60, -1, 3, 7), "{isa:?}");
-            assert_eq!(stored[40], 70, "{isa:?}");
-        }
-    }
-
-    /// As if double precision alone had been used, next to halves too.
-    #[test]
-    fn products_near_a_half_are_rounded_as_in_double_precision() {
-        let sums: Vec<i32> = (0..4096).map(|at| (at - 2048) * 40_503 + at % 7).collect();
-        for scale in [1.0 / 650_000.3, 0.5, 1.0 / 81_006.0, 0.3e-6, f64::NAN, 1e30] {
-            let scales = SumScales::new(vec![scale; sums.len()]);
-            let mut stored = vec![0i8; sums.len()];
-            let output = Out::of(&mut stored);
-            let range = (-128, 127);
-            RoundOnce { sums: &sums, scales: &scales, zero_point: -3, range, output }.run();
-            for (&sum, &stored) in sums.iter().zip(&stored) {
-                let real = round_f64(f64::from(sum) * scale).saturating_add(-3);
-                assert_eq!(i32::from(stored), real.clamp(-128, 127), "{sum} * {scale}");
-            }
-        }
     }
 }

@@ -169,14 +169,10 @@ pub(crate) struct Narrow {
 impl Narrow {
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(crate) fn new(channels: &Channels) -> Self {
-        let offset = super::offset(channels.low);
+    pub(crate) fn new((low, high): (i32, i32)) -> Self {
+        let offset = super::offset(low);
         let byte = |value: i32| _mm256_set1_epi8(value.to_le_bytes()[0].cast_signed());
-        Self {
-            low: byte(channels.low + offset),
-            high: byte(channels.high + offset),
-            flip: byte(offset),
-        }
+        Self { low: byte(low + offset), high: byte(high + offset), flip: byte(offset) }
     }
 
     /// Twice sixteen results as bytes, of which the first register has four of each eight, and the
@@ -234,9 +230,9 @@ impl RequantiseSimd for I32x8 {
     }
 
     #[inline(always)]
-    fn narrow(_: Avx2, channels: &Channels) -> Narrow {
+    fn narrow(_: Avx2, range: (i32, i32)) -> Narrow {
         // SAFETY: the value proves the instruction set.
-        unsafe { Narrow::new(channels) }
+        unsafe { Narrow::new(range) }
     }
 
     #[inline(always)]

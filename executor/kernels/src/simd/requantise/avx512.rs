@@ -236,12 +236,12 @@ pub(crate) struct Narrow {
 impl Narrow {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    pub(crate) fn new(channels: &Channels) -> Self {
-        let offset = super::offset(channels.low);
+    pub(crate) fn new((low, high): (i32, i32)) -> Self {
+        let offset = super::offset(low);
         let byte = |value: i32| _mm512_set1_epi8(value.to_le_bytes()[0].cast_signed());
         Self {
-            low: byte(channels.low + offset),
-            high: byte(channels.high + offset),
+            low: byte(low + offset),
+            high: byte(high + offset),
             flip: byte(offset),
             order: _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
         }
@@ -294,9 +294,9 @@ impl RequantiseSimd for I32x16 {
     }
 
     #[inline(always)]
-    fn narrow(_: Avx512, channels: &Channels) -> Narrow {
+    fn narrow(_: Avx512, range: (i32, i32)) -> Narrow {
         // SAFETY: the value proves the instruction set.
-        unsafe { Narrow::new(channels) }
+        unsafe { Narrow::new(range) }
     }
 
     #[inline(always)]

@@ -44,8 +44,8 @@ pub(crate) trait RequantiseSimd: I32Simd {
     /// range. Without `NEGATIVE` those below the zero point are arbitrary there.
     fn rounded<const NEGATIVE: bool>(self, by: &Self::Quick) -> Self;
 
-    /// The range that [`RequantiseSimd::store_narrow`] clamps to.
-    fn narrow(isa: Self::Isa, channels: &Channels) -> Self::Narrow;
+    /// The range that [`RequantiseSimd::store_narrow`] clamps to, of unsigned or of signed bytes.
+    fn narrow(isa: Self::Isa, range: (i32, i32)) -> Self::Narrow;
 
     /// Stores the first `count` lanes of four vectors of unsigned bytes, at most all, clamped to
     /// the range and as signed bytes where that has such.
@@ -179,6 +179,12 @@ pub(crate) const fn offset(low: i32) -> i32 {
 }
 
 impl Channels {
+    /// The range of stored values.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(crate) const fn range(&self) -> (i32, i32) {
+        (self.low, self.high)
+    }
+
     /// Those from `channel` on, for [`Quick`] a multiple of 16.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const fn skip(&self, channel: usize) -> Self {

@@ -110,8 +110,8 @@ impl RequantiseSimd for I32x4x2 {
     }
 
     #[inline(always)]
-    fn narrow(_: Neon, channels: &Channels) -> (i32, i32, i32) {
-        (channels.low, channels.high, offset(channels.low))
+    fn narrow(_: Neon, (low, high): (i32, i32)) -> (i32, i32, i32) {
+        (low, high, offset(low))
     }
 
     #[inline(always)]

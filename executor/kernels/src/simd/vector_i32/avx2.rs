@@ -1,13 +1,15 @@
 //! Eight numbers.
 
 use core::arch::x86_64::{
-    __m256i, _mm_cvtsi128_si64, _mm_loadl_epi64, _mm_set1_epi8, _mm_storel_epi64,
-    _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi256_si128,
-    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepu8_epi32, _mm256_extracti128_si256,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_min_epi32,
-    _mm256_movemask_epi8, _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_setr_epi32,
-    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32, _mm256_storeu_si256,
-    _mm256_sub_epi32,
+    __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_cvtsi128_si64, _mm_loadl_epi64,
+    _mm_set1_epi8, _mm_storel_epi64, _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_castps_si256, _mm256_castsi256_si128,
+    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32,
+    _mm256_cvtps_epi32, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_max_ps, _mm256_min_epi32,
+    _mm256_min_ps, _mm256_movemask_epi8, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_round_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32,
+    _mm256_srav_epi32, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_ps,
 };
 
 use super::{I32Simd, load_few, store_few};
@@ -136,6 +138,20 @@ impl I32Simd for I32x8 {
     fn clamp(self, low: Self, high: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm256_min_epi32(_mm256_max_epi32(self.0, low.0), high.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
+        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+        unsafe {
+            let real = _mm256_mul_ps(_mm256_cvtepi32_ps(self.0), _mm256_loadu_ps(factors));
+            let nearest =
+                _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(real);
+            let apart = _mm256_andnot_ps(_mm256_set1_ps(-0.0), _mm256_sub_ps(real, nearest));
+            let within = _mm256_max_ps(nearest, _mm256_set1_ps(low));
+            let within = _mm256_min_ps(within, _mm256_set1_ps(high));
+            [Self(_mm256_cvtps_epi32(within)), Self(_mm256_castps_si256(apart))]
+        }
     }
 
     #[inline(always)]

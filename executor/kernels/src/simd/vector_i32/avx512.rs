@@ -1,11 +1,13 @@
 //! Sixteen numbers; what is less than a vector under a mask.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_add_epi32,
-    _mm512_and_si512, _mm512_cmpge_epu32_mask, _mm512_cvtepu8_epi32, _mm512_dpwssd_epi32,
-    _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8, _mm512_maskz_mov_epi32, _mm512_max_epi32,
-    _mm512_max_epu32, _mm512_min_epi32, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_sllv_epi32,
-    _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
+    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_abs_ps,
+    _mm512_add_epi32, _mm512_and_si512, _mm512_castps_si512, _mm512_cmpge_epu32_mask,
+    _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32, _mm512_dpwssd_epi32,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8, _mm512_maskz_mov_epi32,
+    _mm512_max_epi32, _mm512_max_epu32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_mullo_epi32, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_sllv_epi32, _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
 };
 
 use super::I32Simd;
@@ -128,6 +130,19 @@ impl I32Simd for I32x16 {
     fn clamp(self, low: Self, high: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm512_min_epi32(_mm512_max_epi32(self.0, low.0), high.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
+        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+        unsafe {
+            let real = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_loadu_ps(factors));
+            let nearest = _mm512_roundscale_ps::<8>(real);
+            let apart = _mm512_abs_ps(_mm512_sub_ps(real, nearest));
+            let within = _mm512_max_ps(nearest, _mm512_set1_ps(low));
+            let within = _mm512_min_ps(within, _mm512_set1_ps(high));
+            [Self(_mm512_cvtps_epi32(within)), Self(_mm512_castps_si512(apart))]
+        }
     }
 
     #[inline(always)]

@@ -88,6 +88,13 @@ pub(crate) trait I32Simd: Copy {
 
     fn clamp(self, low: Self, high: Self) -> Self;
 
+    /// The products with as many floats, rounded to the nearest integers within `range`; and how far
+    /// they were from the nearest integers, as the bits of floats above 0, those of NaN above all.
+    ///
+    /// # Safety
+    /// As many floats as lanes are readable.
+    unsafe fn nearest_products(self, factors: *const f32, range: (f32, f32)) -> [Self; 2];
+
     /// The greater ones, read as unsigned numbers.
     fn max_unsigned(self, other: Self) -> Self;
 

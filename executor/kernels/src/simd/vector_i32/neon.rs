@@ -1,11 +1,13 @@
 //! Eight numbers in two registers, as eight bytes widen to.
 
 use core::arch::aarch64::{
-    int32x4_t, uint32x4_t, vaddq_s32, vandq_s32, vcgeq_u32, vcltq_s32, vcombine_s16, vdup_n_u8,
-    vdupq_n_s32, veor_u8, vget_high_u16, vget_lane_u64, vget_low_u16, vld1_u8, vld1q_s32,
-    vmaxq_s32, vmaxq_u32, vmaxvq_u32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16,
-    vmovn_s32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
-    vreinterpretq_s32_u32, vreinterpretq_u32_s32, vshlq_s32, vst1_u8, vst1q_s32, vsubq_s32,
+    int32x4_t, uint32x4_t, vabsq_f32, vaddq_s32, vandq_s32, vcgeq_u32, vcltq_s32, vcombine_s16,
+    vcvtq_f32_s32, vcvtq_s32_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s32, veor_u8, vget_high_u16,
+    vget_lane_u64, vget_low_u16, vld1_u8, vld1q_f32, vld1q_s32, vmaxq_f32, vmaxq_s32, vmaxq_u32,
+    vmaxvq_u32, vminq_f32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16, vmovn_s32,
+    vmulq_f32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
+    vreinterpretq_s32_f32, vreinterpretq_s32_u32, vreinterpretq_u32_s32, vrndnq_f32, vshlq_s32,
+    vst1_u8, vst1q_s32, vsubq_f32, vsubq_s32,
 };
 
 use super::{I32Simd, load_few, store_few};
@@ -27,6 +29,22 @@ impl I32x4x2 {
         let [a, b] = self.0;
         // SAFETY: a vector is proof of the instruction set.
         unsafe { [vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)] }
+    }
+}
+
+/// [`I32Simd::nearest_products`] of one register.
+///
+/// # Safety
+/// Four floats are readable; the machine has the instruction set.
+#[inline(always)]
+unsafe fn nearest(x: int32x4_t, factors: *const f32, (low, high): (f32, f32)) -> [int32x4_t; 2] {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let real = vmulq_f32(vcvtq_f32_s32(x), vld1q_f32(factors));
+        let nearest = vrndnq_f32(real);
+        let apart = vabsq_f32(vsubq_f32(real, nearest));
+        let within = vminq_f32(vmaxq_f32(nearest, vdupq_n_f32(low)), vdupq_n_f32(high));
+        [vcvtq_s32_f32(within), vreinterpretq_s32_f32(apart)]
     }
 }
 
@@ -165,6 +183,17 @@ impl I32Simd for I32x4x2 {
         let above = self.both(low, |a, low| unsafe { vmaxq_s32(a, low) });
         // SAFETY: as above.
         above.both(high, |a, high| unsafe { vminq_s32(a, high) })
+    }
+
+    #[inline(always)]
+    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
+        let ([a, b], range) = (self.0, (low, high));
+        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+        unsafe {
+            let ([a, a_apart], [b, b_apart]) =
+                (nearest(a, factors, range), nearest(b, factors.add(4), range));
+            [Self([a, b]), Self([a_apart, b_apart])]
+        }
     }
 
     #[inline(always)]

@@ -38,6 +38,17 @@ impl Kernel for Lanes {
         let most = (0..S::I32::LANES).map(|at| x(at).cast_unsigned()).max().unwrap();
         assert!(a.any_reaches_unsigned(all(most.cast_signed())));
         assert!(!a.any_reaches_unsigned(all((most + 1).cast_signed())));
+        let factors: Vec<f32> = (0..80u8).map(|at| f32::from(at) * 1.3e-7).collect();
+        // SAFETY: more floats than lanes.
+        let [nearest, apart] = unsafe { a.nearest_products(factors.as_ptr(), (-90.0, 70.0)) };
+        #[expect(clippy::cast_precision_loss, reason = "as vectors convert them")]
+        let real = |at: usize| x(at) as f32 * factors[at];
+        let clamped = |at: usize| real(at).round_ties_even().clamp(-90.0, 70.0);
+        #[expect(clippy::cast_possible_truncation, reason = "clamped")]
+        let want = |at: usize| clamped(at) as i32;
+        assert_eq!(lanes(nearest), of(&want));
+        let distance = |at: usize| (real(at) - real(at).round_ties_even()).abs();
+        assert_eq!(lanes(apart), of(&|at| distance(at).to_bits().cast_signed()));
         let small = a.shift_right(all(22));
         let factors = b.shift_right(all(22)).and(all(0xffff));
         let product =
@@ -80,7 +91,7 @@ impl Kernel for Lanes {
                     let mut got = vec![9; 4 * S::I32::LANES + 1];
                     S::I32::store_narrow(
                         rounded,
-                        &S::I32::narrow(isa, &channels),
+                        &S::I32::narrow(isa, channels.range()),
                         got.as_mut_ptr(),
                         count,
                     );

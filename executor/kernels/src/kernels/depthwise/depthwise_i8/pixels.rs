@@ -91,7 +91,8 @@ unsafe fn vectors<V: RequantiseSimd, const NEGATIVE: bool, const VECTORS: usize>
         };
         // Bytes are multiplied as they are: what the zero point takes off is the same for all
         // pixels.
-        let (zero_point, range) = (V::splat(isa, -p.bytes.zero_point), V::narrow(isa, &p.scaling));
+        let (zero_point, range) =
+            (V::splat(isa, -p.bytes.zero_point), V::narrow(isa, p.scaling.range()));
         let mut start = [zero_point; VECTORS];
         unrolled!(4: v < VECTORS, {
             start[v] = V::load(isa, p.bias.add(channel + v * V::LANES));

@@ -47,7 +47,7 @@ impl<V: RequantiseSimd> Certain<V> {
             fraction: V::splat(isa, step - 1),
             margin: V::splat(isa, near.margin),
             within: V::splat(isa, step - 2 * near.margin),
-            range: V::narrow(isa, &rows.sum),
+            range: V::narrow(isa, rows.sum.range()),
         }
     }
 

@@ -66,7 +66,7 @@ unsafe fn quick<V: RequantiseSimd, const STEP: usize, const NEGATIVE: bool>(
     let whole = rows.len / block * block;
     // SAFETY: as many channels as lanes; elements of the rows.
     unsafe {
-        let (by, range) = (V::quick(isa, &rows.product, 0), V::narrow(isa, &rows.product));
+        let (by, range) = (V::quick(isa, &rows.product, 0), V::narrow(isa, rows.product.range()));
         for at in (0..whole).step_by(block) {
             quick_block::<V, STEP, NEGATIVE>(rows, operands, &by, &range, at, block);
         }

@@ -133,7 +133,7 @@ impl Epilogue for Avx512 {
         unsafe {
             let values = rounded(&run.scaling, sums);
             let output = run.output.add(row * run.stride);
-            store(run, &Narrow::new(&run.scaling), output, &values);
+            store(run, &Narrow::new(run.scaling.range()), output, &values);
         }
     }
 }

@@ -67,7 +67,7 @@ impl Word for Lines {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
         unsafe {
             let quick = [QuickLanes::load(scaling, 0), QuickLanes::load(scaling, LANES)];
-            (quick, Narrow::new(scaling))
+            (quick, Narrow::new(scaling.range()))
         }
     }
 

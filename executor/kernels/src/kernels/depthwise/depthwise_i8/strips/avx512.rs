@@ -104,7 +104,7 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     #[inline(always)]
     unsafe fn finish(_: T::Isa, scaling: &Channels) -> (QuickLanes, Narrow) {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
-        unsafe { (QuickLanes::load(scaling, 0), Narrow::new(scaling)) }
+        unsafe { (QuickLanes::load(scaling, 0), Narrow::new(scaling.range())) }
     }
 
     #[inline(always)]

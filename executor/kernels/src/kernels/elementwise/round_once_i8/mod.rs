@@ -1,0 +1,118 @@
+//! Accumulators of 8-bit products as stored bytes: multiplied by scales in double precision and
+//! rounded once, halves away from zero, as TFLite's dense layers do with XNNPACK.
+//!
+//! Single precision does for nearly all of them: below 512 a product errs by less than 1e-4, which
+//! matters where it is as near to a half alone. A block that has such a product is computed again.
+
+mod vectors;
+
+use crate::simd::{Isa, Variant, Variants, variants};
+use crate::tensor::{Out, check_lengths};
+
+/// Distances from an integer beyond which the other one may be the nearest.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const UNSURE: f32 = 0.4999;
+
+/// Accumulators come in multiples of this, those behind the last channel included.
+const PADDING: usize = 16;
+
+/// A row of `len` accumulators.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Readable up to the next multiple of [`PADDING`].
+    sums: *const i32,
+    exact: *const f64,
+    /// The same in single precision, readable up to the next multiple of [`PADDING`].
+    #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), expect(dead_code))]
+    near: *const f32,
+    output: *mut u8,
+    len: usize,
+    zero_point: i32,
+    range: (i32, i32),
+}
+
+/// # Safety
+/// The rows are as long as stated; the machine has the instruction set.
+type Run = unsafe fn(&Row);
+
+/// Best first.
+const VARIANTS: Variants<Run> = variants!(vectors::Near, scalar);
+
+/// The scale of each channel's accumulators, and what is stored.
+#[derive(Debug)]
+pub struct RoundOnce {
+    variant: Variant<Run>,
+    exact: Vec<f64>,
+    near: Vec<f32>,
+    zero_point: i32,
+    range: (i32, i32),
+}
+
+impl RoundOnce {
+    /// For a channel of each scale. The range is of signed bytes where it has numbers below 0, else
+    /// of unsigned ones; the zero point is one of such bytes.
+    pub fn new(isa: Isa, scales: Vec<f64>, zero_point: i32, range: (i32, i32)) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the nearest float")]
+        let mut near: Vec<_> = scales.iter().map(|&scale| scale as f32).collect();
+        near.resize(scales.len().next_multiple_of(PADDING), 0.0);
+        Self { variant: VARIANTS.best(isa), exact: scales, near, zero_point, range }
+    }
+
+    /// The variant that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.variant.isa
+    }
+
+    /// Bytes of a row: `sums[channel] * scale[channel]`, rounded, plus the zero point, within the
+    /// range. There is an accumulator for each channel and for those up to the next multiple of 16.
+    ///
+    /// # Errors
+    /// The row or the output has another length.
+    pub fn compute(&self, sums: &[i32], output: Out<'_, u8>) -> Result<(), String> {
+        check_lengths(sums.len(), self.near.len())?;
+        check_lengths(output.len(), self.exact.len())?;
+        let row = Row {
+            sums: sums.as_ptr(),
+            exact: self.exact.as_ptr(),
+            near: self.near.as_ptr(),
+            output: output.as_mut_ptr(),
+            len: self.exact.len(),
+            zero_point: self.zero_point,
+            range: self.range,
+        };
+        // SAFETY: lengths as checked; `best` chose what the machine has.
+        unsafe { (self.variant.run)(&row) };
+        Ok(())
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar(row: &Row) {
+    // SAFETY: all channels of the row.
+    unsafe { exact(row, 0, row.len) };
+}
+
+/// `count` bytes from `first` on, in double precision.
+///
+/// # Safety
+/// As for [`Run`]; there are so many.
+#[inline(always)]
+unsafe fn exact(row: &Row, first: usize, count: usize) {
+    let (low, high) = row.range;
+    for at in first..first + count {
+        // SAFETY: a channel of the row.
+        unsafe {
+            let real = f64::from(*row.sums.add(at)) * *row.exact.add(at);
+            #[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
+            let rounded = real.round() as i32;
+            let stored = rounded.saturating_add(row.zero_point).clamp(low, high);
+            *row.output.add(at) = stored.to_le_bytes()[0];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
