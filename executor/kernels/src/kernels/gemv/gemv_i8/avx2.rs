@@ -13,12 +13,18 @@ use crate::simd::Avx2;
 /// Panels that are summed side by side.
 const SIDE: usize = 1;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: false, side: SIDE };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, single, signed: false, side: SIDE };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Pairs, SIDE, 2>(Avx2::new_unchecked(), all) };
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn single(all: &Panels) {
+    // SAFETY: as the caller promises.
+    unsafe { panels::<Pairs, SIDE, 1>(Avx2::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of four columns in each vector.
@@ -28,6 +34,8 @@ struct Pairs([__m256i; 4]);
 impl PanelSums for Pairs {
     type Isa = Avx2;
     type Word = __m256i;
+
+    const CHAINS: usize = 2;
 
     #[inline(always)]
     fn zero(_: Avx2) -> Self {

@@ -27,6 +27,11 @@ pub(super) struct GemvKernel {
     /// # Safety
     /// Weights, rows and sums are as large as [`Panels`] says; the machine has the instruction set.
     pub(super) run: unsafe fn(&Panels),
+    /// The same of one row: a small function, as much of it is spent on the way in.
+    ///
+    /// # Safety
+    /// As for `run`.
+    pub(super) single: unsafe fn(&Panels),
     /// True if the row's bytes are taken as signed.
     pub(super) signed: bool,
     /// The panels that are summed side by side. Their lines lie in turns, so that weights are read

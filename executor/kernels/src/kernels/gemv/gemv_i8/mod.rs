@@ -148,16 +148,17 @@ impl GemvBytes {
             sums: sums.as_mut_ptr(),
             panels: self.start.len() / COLUMNS,
         };
+        let kernel = &self.variant.run;
         let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 16 };
         let panel_ns = self.depth * COLUMNS / per_ns + 1;
         if panel_ns * panels.panels * rows <= PART_NS {
             poll::work(panel_ns * panels.panels * rows)?;
             // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
-            unsafe { (self.variant.run.run)(&panels) };
+            unsafe { if rows == 1 { (kernel.single)(&panels) } else { (kernel.run)(&panels) } };
             return Ok(());
         }
         // Some by some: rows are then summed with each panel as they are with all.
-        let (row_words, row_sums, side) = (self.words(), self.sums(), self.variant.run.side);
+        let (row_words, row_sums, side) = (self.words(), self.sums(), kernel.side);
         let groups = (0..panels.panels).step_by(side);
         for (row, first) in (0..rows).flat_map(|row| groups.clone().map(move |at| (row, at))) {
             let count = side.min(panels.panels - first);
@@ -172,7 +173,7 @@ impl GemvBytes {
                 ..panels
             };
             // SAFETY: as above, for a row and some panels.
-            unsafe { (self.variant.run.run)(&part) };
+            unsafe { (kernel.single)(&part) };
         }
         Ok(())
     }

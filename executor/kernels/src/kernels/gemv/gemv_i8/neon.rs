@@ -12,12 +12,18 @@ use crate::simd::Neon;
 /// Panels that are summed side by side.
 const SIDE: usize = 1;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, signed: true, side: SIDE };
+pub(super) const KERNEL: GemvKernel = GemvKernel { run, single, signed: true, side: SIDE };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Pairs, SIDE, 2>(Neon::new_unchecked(), all) };
+}
+
+#[target_feature(enable = "neon")]
+unsafe fn single(all: &Panels) {
+    // SAFETY: as the caller promises.
+    unsafe { panels::<Pairs, SIDE, 1>(Neon::new_unchecked(), all) };
 }
 
 /// Two sums per column, of two elements of depth each: those of two columns in each vector.
@@ -27,6 +33,8 @@ struct Pairs([[int32x4_t; 2]; 4]);
 impl PanelSums for Pairs {
     type Isa = Neon;
     type Word = int8x16_t;
+
+    const CHAINS: usize = 2;
 
     #[inline(always)]
     fn zero(_: Neon) -> Self {

@@ -13,6 +13,10 @@ pub(super) trait PanelSums: Copy {
     /// Four bytes of the row, for every column.
     type Word: Copy;
 
+    /// The words at a time, with sums of their own, that registers have room for where a row meets
+    /// one or two panels: 2 or 4.
+    const CHAINS: usize;
+
     fn zero(isa: Self::Isa) -> Self;
 
     /// # Safety
@@ -42,6 +46,8 @@ pub(super) struct DotSums<D: Dot, const VECTORS: usize>([D::Sums; VECTORS]);
 impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
     type Isa = D;
     type Word = D::Word;
+
+    const CHAINS: usize = if VECTORS == 1 { 4 } else { 2 };
 
     #[inline(always)]
     fn zero(isa: D) -> Self {
@@ -80,100 +86,169 @@ impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
     }
 }
 
-/// All panels, `SIDE` of them at a time: so many that the latency of a product is hidden. They meet
-/// `ROWS` rows at a time, then those that are left, and are in L1 from the second time
-/// on.
+/// Bytes of a line: a word of each column of a panel.
+const LINE: usize = COLUMNS * DEPTH;
+
+/// Lines of weights of some panels.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// The first of the panels.
+    panel: usize,
+    weights: *const i8,
+    /// Bytes from the lines of a word to those of the next.
+    step: usize,
+}
+
+/// All panels by `ROWS` rows at a time, in groups of `SIDE` panels whose lines lie in turns. A row
+/// by itself meets up to eight panels at a time: their weights are read in one long stretch. More
+/// rows meet up to four, which are in L1 from the second time on.
 ///
 /// # Safety
 /// As for [`super::kernel::GemvKernel::run`].
 #[inline(always)]
 pub(super) unsafe fn panels<S: PanelSums, const SIDE: usize, const ROWS: usize>(
     isa: S::Isa,
-    panels: &Panels,
+    all: &Panels,
 ) {
-    let whole = panels.panels / SIDE * SIDE;
-    // SAFETY: panels that are there.
-    unsafe {
-        for first in (0..whole).step_by(SIDE) {
-            some::<S, SIDE, ROWS>(isa, panels, first);
-        }
-        match panels.panels - whole {
-            3 => some::<S, 3, ROWS>(isa, panels, whole),
-            2 => some::<S, 2, ROWS>(isa, panels, whole),
-            1 => some::<S, 1, ROWS>(isa, panels, whole),
-            _ => {}
+    for first in (0..all.panels).step_by(SIDE) {
+        let together = SIDE.min(all.panels - first);
+        let group = all.weights.wrapping_add(first * all.words * LINE);
+        let mut at = 0;
+        while at < together {
+            let (panel, weights) = (first + at, group.wrapping_add(at * LINE));
+            let lines = &Lines { panel, weights, step: together * LINE };
+            // SAFETY: panels that are there.
+            unsafe {
+                at += match together - at {
+                    8.. if SIDE >= 8 && ROWS == 1 => some::<S, 8, ROWS>(isa, all, lines),
+                    4.. if SIDE >= 4 => some::<S, 4, ROWS>(isa, all, lines),
+                    2.. if SIDE >= 2 => some::<S, 2, ROWS>(isa, all, lines),
+                    _ => some::<S, 1, ROWS>(isa, all, lines),
+                };
+            }
         }
     }
 }
 
-/// All rows.
+/// `COUNT` panels by all rows; returns their number.
 ///
 /// # Safety
-/// As for the panels; there are `COUNT` of them from `first` on.
+/// As for the panels.
 #[inline(always)]
 unsafe fn some<S: PanelSums, const COUNT: usize, const ROWS: usize>(
     isa: S::Isa,
-    panels: &Panels,
-    first: usize,
-) {
-    let whole = panels.rows / ROWS * ROWS;
+    all: &Panels,
+    lines: &Lines,
+) -> usize {
+    let whole = if ROWS == 1 { 0 } else { all.rows / ROWS * ROWS };
     // SAFETY: rows that are there.
     unsafe {
         for row in (0..whole).step_by(ROWS) {
-            tile::<S, COUNT, ROWS>(isa, panels, first, row);
+            tile::<S, COUNT, ROWS>(isa, all, lines, row);
         }
-        for row in whole..panels.rows {
-            tile::<S, COUNT, 1>(isa, panels, first, row);
+        for row in whole..all.rows {
+            // About eight accumulators, as each product waits for the one before it.
+            if COUNT >= 8 {
+                single::<S, COUNT, 1>(isa, all, lines, row);
+            } else if COUNT >= 4 || S::CHAINS < 4 {
+                single::<S, COUNT, 2>(isa, all, lines, row);
+            } else {
+                single::<S, COUNT, 4>(isa, all, lines, row);
+            }
+        }
+    }
+    COUNT
+}
+
+/// `COUNT` panels by one row, `CHAINS` words at a time, each of which has sums of its own.
+///
+/// # Safety
+/// As for the panels; there is such a row.
+#[inline(always)]
+unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
+    isa: S::Isa,
+    all: &Panels,
+    lines: &Lines,
+    row: usize,
+) {
+    let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
+    // SAFETY: words of the row, and a line of each panel for each of them.
+    unsafe {
+        let mut chains = [[S::zero(isa); COUNT]; CHAINS];
+        for _ in 0..all.words / CHAINS {
+            for sums in &mut chains {
+                let word = S::word(isa, x);
+                for (at, sums) in sums.iter_mut().enumerate() {
+                    *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
+                }
+                (weights, x) = (weights.wrapping_add(lines.step), x.wrapping_add(1));
+            }
+        }
+        let mut sums = chains[0];
+        for others in chains.into_iter().skip(1) {
+            for (sums, others) in sums.iter_mut().zip(others) {
+                *sums = sums.plus(isa, others);
+            }
+        }
+        for _ in 0..all.words % CHAINS {
+            let word = S::word(isa, x);
+            for (at, sums) in sums.iter_mut().enumerate() {
+                *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
+            }
+            (weights, x) = (weights.wrapping_add(lines.step), x.wrapping_add(1));
+        }
+        store(isa, all, lines, row, sums);
+    }
+}
+
+/// `COUNT` panels by `ROWS` rows.
+///
+/// # Safety
+/// As for the panels; there are so many rows from `row` on.
+#[inline(always)]
+unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+    isa: S::Isa,
+    all: &Panels,
+    lines: &Lines,
+    row: usize,
+) {
+    let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
+    // SAFETY: words of the rows, and a line of each panel for each of them.
+    unsafe {
+        let mut rows = [[S::zero(isa); COUNT]; ROWS];
+        for _ in 0..all.words {
+            for (row, sums) in rows.iter_mut().enumerate() {
+                let word = S::word(isa, x.wrapping_add(row * all.words));
+                for (at, sums) in sums.iter_mut().enumerate() {
+                    *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
+                }
+            }
+            (weights, x) = (weights.wrapping_add(lines.step), x.wrapping_add(1));
+        }
+        for (at, sums) in rows.into_iter().enumerate() {
+            store(isa, all, lines, row + at, sums);
         }
     }
 }
 
+/// Stores the sums of a row.
+///
 /// # Safety
-/// As for the panels; there are `ROWS` rows from `row` on.
+/// As for the panels; there is such a row.
 #[inline(always)]
-unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+unsafe fn store<S: PanelSums, const COUNT: usize>(
     isa: S::Isa,
-    panels: &Panels,
-    first: usize,
+    all: &Panels,
+    lines: &Lines,
     row: usize,
+    sums: [S; COUNT],
 ) {
-    let (line, words) = (COLUMNS * DEPTH, panels.words);
-    let weights = panels.weights.wrapping_add(first * words * line);
-    let rows = panels.row.wrapping_add(row * words);
-    // SAFETY: words of the rows, and a line of each panel for each of them.
-    unsafe {
-        let mut sums = [[S::zero(isa); COUNT]; ROWS];
-        let mut done = 0;
-        if ROWS == 1 {
-            // Every other word has sums of its own: each product waits for the one before it.
-            let mut others = [S::zero(isa); COUNT];
-            done = words / 2 * 2;
-            for word in (0..done).step_by(2) {
-                let (x, y) = (S::word(isa, rows.add(word)), S::word(isa, rows.add(word + 1)));
-                for (at, (sums, others)) in sums[0].iter_mut().zip(&mut others).enumerate() {
-                    *sums = sums.with_products(isa, x, weights.add((word * COUNT + at) * line));
-                    let next = weights.add(((word + 1) * COUNT + at) * line);
-                    *others = others.with_products(isa, y, next);
-                }
-            }
-            for (sums, others) in sums[0].iter_mut().zip(others) {
-                *sums = sums.plus(isa, others);
-            }
-        }
-        for word in done..words {
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let x = S::word(isa, rows.add(row * words + word));
-                for (at, sums) in sums.iter_mut().enumerate() {
-                    *sums = sums.with_products(isa, x, weights.add((word * COUNT + at) * line));
-                }
-            }
-        }
-        for (at, sums) in sums.into_iter().enumerate() {
-            for (panel, sums) in sums.into_iter().enumerate() {
-                let column = (first + panel) * COLUMNS;
-                let to = panels.sums.add((row + at) * panels.panels * COLUMNS + column);
-                sums.store(isa, panels.start.add(column), to);
-            }
-        }
+    let first = lines.panel * COLUMNS;
+    let (start, to) = (all.start.wrapping_add(first), all.sums.wrapping_add(first));
+    let to = to.wrapping_add(row * all.panels * COLUMNS);
+    for (at, sums) in sums.into_iter().enumerate() {
+        let at = at * COLUMNS;
+        // SAFETY: columns of panels that are there.
+        unsafe { sums.store(isa, start.wrapping_add(at), to.wrapping_add(at)) };
     }
 }

@@ -2,7 +2,8 @@
 
 use super::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run: panels, signed: false, side: 1 };
+pub(super) const KERNEL: GemvKernel =
+    GemvKernel { run: panels, single: panels, signed: false, side: 1 };
 
 unsafe fn panels(panels: &Panels) {
     let columns = panels.panels * COLUMNS;
