@@ -13,11 +13,13 @@ use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, Weights};
+use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::product_f32::Product;
+use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
@@ -136,6 +138,13 @@ fn gemv(c: &mut Criterion) {
         sums.resize(gemv.sums(), 0);
         gemv.keep(In::of(&x[..]), &mut kept).unwrap();
         gemv.compute(&kept, 1, &mut sums).unwrap();
+    });
+    let block = 32;
+    let (blocks, scales) = (depth / block, vec![0.01; depth / block * columns]);
+    let make = |isa| GemvBlocks::new(isa, &weights, block, blocks, &scales).unwrap();
+    let (mut starts, mut totals) = (vec![0; blocks], vec![0.0; columns]);
+    family(c, "gemv_blocks_i4", depth * columns, make, |gemv| {
+        gemv.compute(&x, &mut starts, &mut totals).unwrap();
     });
 }
 
@@ -293,6 +302,11 @@ fn elementwise(c: &mut Criterion) {
     let make = |isa| mul_i8::Mul::new(isa, bytes, one, 0, (0, 255));
     family(c, "mul_i8", ELEMENTS, make, |mul| {
         mul.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let sums: Vec<i32> = (0..).take(ELEMENTS).map(|at: i32| at * 61 - 62_000).collect();
+    let make = |isa| RoundOnce::new(isa, vec![0.0017; ELEMENTS], 0, (0, 255));
+    family(c, "round_once_i8", ELEMENTS, make, |rounding| {
+        rounding.compute(&sums, Out::of(&mut y[..])).unwrap();
     });
     let make = |isa| ByteTable::new(isa, std::array::from_fn(|at| 255 - at.to_le_bytes()[0]));
     family(c, "byte_table", ELEMENTS, make, |table| {

@@ -7,7 +7,8 @@
 //! ```text
 //!   gemm/           gemm_f32, gemm_i8: tiles of rows and of packed panels of weights
 //!                   pack: rows into panels; product_f32: GEMM or GEMV, as suits the rows
-//!   gemv/           gemv_f32, gemv_i8: few rows, weights streamed once
+//!   gemv/           gemv_f32, gemv_i8: few rows, weights streamed once; gemv_blocks_i4: weights of
+//!                   4 bits with a scale for each block
 //!   convolution/    patches, windows: a convolution's implicit matrix; lines: rows of outputs;
 //!                   chain: convolutions one behind the other, some rows at a time
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
@@ -28,6 +29,7 @@ mod gemm {
     pub mod product_f32;
 }
 mod gemv {
+    pub mod gemv_blocks_i4;
     pub mod gemv_f32;
     pub mod gemv_i8;
 }
@@ -64,7 +66,7 @@ pub use elementwise::{
     transcendental_f32,
 };
 pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
-pub use gemv::{gemv_f32, gemv_i8};
+pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};
 pub use recurrent::{gates_i16, svdf_f32};
 
 /// The precision of float GEMMs.
