@@ -55,9 +55,15 @@ impl OnTheFly {
         made: impl Fn(f32, f32) -> T + Copy,
     ) -> RowScale {
         let (mut low, mut high) = (0.0, 0.0);
-        for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
-            let row = row.slice(start..row.len().min(start + PIECE));
+        // A short row is one piece, and reports nothing.
+        let is_short = row.len() <= PIECE;
+        if is_short {
             isa.run(Extremes { row, low: &mut low, high: &mut high });
+        } else {
+            for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
+                let row = row.slice(start..row.len().min(start + PIECE));
+                isa.run(Extremes { row, low: &mut low, high: &mut high });
+            }
         }
         let (of, range) = match self {
             Self::Symmetric => (symmetric(low, high), (-127, 127)),
@@ -67,9 +73,14 @@ impl OnTheFly {
             to.fill(made(0.0, 0.0));
             return RowScale { scale: 1.0, zero_point: 0 };
         };
+        let zero_point = of.zero_point;
+        if is_short {
+            isa.run(Quantise { from: row, inverse, zero_point, range, made, to });
+            return of;
+        }
         for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
             let from = row.slice(at * PIECE..at * PIECE + to.len());
-            isa.run(Quantise { from, inverse, zero_point: of.zero_point, range, made, to });
+            isa.run(Quantise { from, inverse, zero_point, range, made, to });
         }
         of
     }
@@ -128,8 +139,26 @@ impl Loop for Extremes<'_> {
             lows[0] = if x < lows[0] { x } else { lows[0] };
             highs[0] = if x > highs[0] { x } else { highs[0] };
         }
-        *self.low = lows.into_iter().fold(*self.low, f32::min);
-        *self.high = highs.into_iter().fold(*self.high, f32::max);
+        // Half by half: one after the other would take longer than the row.
+        halve::<16>(&mut lows, |low, x| if x < low { x } else { low });
+        halve::<16>(&mut highs, |high, x| if x > high { x } else { high });
+        (*self.low, *self.high) = (lows[0], highs[0]);
+    }
+}
+
+/// Brings `2 * N` lanes, a power of two, together in the first.
+#[inline(always)]
+fn halve<const N: usize>(lanes: &mut [f32], each: impl Fn(f32, f32) -> f32 + Copy) {
+    let (to, from) = lanes.split_at_mut(N);
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = each(*to, *from);
+    }
+    match N {
+        16 => halve::<8>(to, each),
+        8 => halve::<4>(to, each),
+        4 => halve::<2>(to, each),
+        2 => halve::<1>(to, each),
+        _ => {}
     }
 }
 
@@ -262,23 +291,34 @@ struct Dequantise<'a> {
 impl Loop for Dequantise<'_> {
     #[inline(always)]
     fn run(self) {
-        const BLOCK: usize = 16;
-        let units = self.of.scales.len();
-        let whole = units / BLOCK * BLOCK;
-        for (row, sums) in self.sums.chunks_exact(self.stride.max(1)).enumerate() {
-            for unit in (0..whole).step_by(BLOCK) {
-                self.block::<BLOCK>(sums, unit, row * units + unit);
-            }
-            for unit in whole..units {
-                self.block::<1>(sums, unit, row * units + unit);
-            }
-        }
+        if self.of.joins_scales { self.rows::<true>() } else { self.rows::<false>() }
     }
 }
 
 impl Dequantise<'_> {
     #[inline(always)]
-    fn block<const N: usize>(&self, sums: &[i32], unit: usize, to: usize) {
+    fn rows<const JOINS: bool>(&self) {
+        const BLOCK: usize = 32;
+        // A vector of floats on most machines: layers of few units have blocks as well.
+        const SMALL: usize = 8;
+        let units = self.of.scales.len();
+        let (whole, small) = (units / BLOCK * BLOCK, units / SMALL * SMALL);
+        for (row, sums) in self.sums.chunks_exact(self.stride.max(1)).enumerate() {
+            let to = row * units;
+            for unit in (0..whole).step_by(BLOCK) {
+                self.block::<BLOCK, JOINS>(sums, unit, to);
+            }
+            for unit in (whole..small).step_by(SMALL) {
+                self.block::<SMALL, JOINS>(sums, unit, to);
+            }
+            for unit in small..units {
+                self.block::<1, JOINS>(sums, unit, to);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn block<const N: usize, const JOINS: bool>(&self, sums: &[i32], unit: usize, to: usize) {
         let (scale, zero_point) = (self.row.scale, self.row.zero_point);
         let (low, high) = self.range;
         let units = unit..unit + N;
@@ -288,12 +328,11 @@ impl Dequantise<'_> {
         let scales = self.of.scales[units].iter().zip(bias);
         for ((real, (sum, weights)), (own, bias)) in reals.iter_mut().zip(sums).zip(scales) {
             let sum = f32_of(sum.wrapping_sub(zero_point.wrapping_mul(*weights)));
-            let x =
-                if self.of.joins_scales { sum * (scale * own) } else { sum * own * scale } + bias;
+            let x = if JOINS { sum * (scale * own) } else { sum * own * scale } + bias;
             let x = if x < low { low } else { x };
             *real = if x > high { high } else { x };
         }
-        self.output.set_block(to, reals);
+        self.output.set_block(to + unit, reals);
     }
 }
 
