@@ -142,6 +142,16 @@ impl ByteProducts {
         }
     }
 
+    /// Returns whether a row can be read where it lies.
+    pub(super) fn reads_in_place(&self) -> bool {
+        self.weights_zero == 0 && self.packed.reads_in_place()
+    }
+
+    /// The sums of a row that is read where it lies, with their bias.
+    pub(super) fn compute_in_place(&self, row: In<'_, u8>, sums: &mut [i32]) -> Result<(), String> {
+        self.packed.compute_in_place(row, self.rows.flip, sums)
+    }
+
     /// The sums of so many kept rows, each with its bias.
     pub(super) fn compute(&self, kept: &[u8], rows: usize, sums: &mut [i32]) -> Result<(), String> {
         let stride = self.sum_stride();

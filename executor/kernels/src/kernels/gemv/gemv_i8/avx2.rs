@@ -34,6 +34,7 @@ struct Pairs([__m256i; 4]);
 impl PanelSums for Pairs {
     type Isa = Avx2;
     type Word = __m256i;
+    type Flip = u32;
 
     const CHAINS: usize = 2;
 
@@ -44,9 +45,17 @@ impl PanelSums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn word(_: Avx2, from: *const u32) -> __m256i {
+    fn flip(_: Avx2, flip: u8) -> u32 {
+        u32::from_ne_bytes([flip; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn word(_: Avx2, from: *const u32, flip: u32) -> __m256i {
         // SAFETY: as the caller promises.
-        unsafe { _mm256_cvtepu8_epi16(_mm_set1_epi32((*from).cast_signed())) }
+        unsafe {
+            let word = from.read_unaligned() ^ flip;
+            _mm256_cvtepu8_epi16(_mm_set1_epi32(word.cast_signed()))
+        }
     }
 
     #[inline(always)]

@@ -10,9 +10,11 @@ pub(super) const DEPTH: usize = 4;
 pub(super) struct Panels {
     /// `words` lines of 64 bytes per panel, those of [`GemvKernel::side`] panels in turns.
     pub(super) weights: *const i8,
-    /// Four bytes each, shifted up by 128 unless the kernel takes them signed; one row behind the
-    /// other.
+    /// Four bytes each, at any alignment; one row behind the other.
     pub(super) row: *const u32,
+    /// The bits that are flipped when a byte of a row is read: what comes out is shifted up by 128
+    /// unless the kernel takes it signed.
+    pub(super) flip: u8,
     pub(super) rows: usize,
     pub(super) words: usize,
     /// The initial accumulators of each row, [`COLUMNS`] per panel.

@@ -138,10 +138,46 @@ impl GemvBytes {
     /// Memory is missing.
     pub fn compute(&self, kept: &[i32], rows: usize, sums: &mut [i32]) -> Result<(), String> {
         crate::tensor::check_lengths(kept.len(), rows * self.words())?;
+        // SAFETY: there are so many words.
+        unsafe { self.run(kept.as_ptr().cast(), 0, rows, sums) }
+    }
+
+    /// Returns whether a row can be read where it lies: it has whole words.
+    pub fn reads_in_place(&self) -> bool {
+        self.depth.is_multiple_of(DEPTH)
+    }
+
+    /// As [`GemvBytes::compute`] for one row that lies anywhere. Its bytes are the signed ones that
+    /// come out when the bits of `flip` are flipped.
+    ///
+    /// # Errors
+    /// Memory is missing, or the row is not to be read in place.
+    pub fn compute_in_place(
+        &self,
+        x: In<'_, u8>,
+        flip: u8,
+        sums: &mut [i32],
+    ) -> Result<(), String> {
+        crate::tensor::check_lengths(x.len(), self.words() * DEPTH)?;
+        // SAFETY: there are so many words.
+        unsafe { self.run(x.as_ptr().cast(), flip ^ self.flip(), 1, sums) }
+    }
+
+    /// # Safety
+    /// The words of so many rows are readable.
+    #[inline]
+    unsafe fn run(
+        &self,
+        row: *const u32,
+        flip: u8,
+        rows: usize,
+        sums: &mut [i32],
+    ) -> Result<(), String> {
         crate::tensor::check_lengths(sums.len(), rows * self.sums())?;
         let panels = Panels {
             weights: self.weights.typed::<i8>().as_ptr(),
-            row: kept.as_ptr().cast(),
+            row,
+            flip,
             rows,
             words: self.words(),
             start: self.start.as_ptr(),

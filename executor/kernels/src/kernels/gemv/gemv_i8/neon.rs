@@ -33,6 +33,7 @@ struct Pairs([[int32x4_t; 2]; 4]);
 impl PanelSums for Pairs {
     type Isa = Neon;
     type Word = int8x16_t;
+    type Flip = u32;
 
     const CHAINS: usize = 2;
 
@@ -43,9 +44,14 @@ impl PanelSums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn word(_: Neon, from: *const u32) -> int8x16_t {
+    fn flip(_: Neon, flip: u8) -> u32 {
+        u32::from_ne_bytes([flip; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn word(_: Neon, from: *const u32, flip: u32) -> int8x16_t {
         // SAFETY: as the caller promises.
-        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(*from)) }
+        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(from.read_unaligned() ^ flip)) }
     }
 
     #[inline(always)]

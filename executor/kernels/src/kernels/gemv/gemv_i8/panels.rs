@@ -12,6 +12,8 @@ pub(super) trait PanelSums: Copy {
     type Isa: Copy;
     /// Four bytes of the row, for every column.
     type Word: Copy;
+    /// The bits that are flipped in them.
+    type Flip: Copy;
 
     /// The words at a time, with sums of their own, that registers have room for where a row meets
     /// one or two panels: 2 or 4.
@@ -19,9 +21,11 @@ pub(super) trait PanelSums: Copy {
 
     fn zero(isa: Self::Isa) -> Self;
 
+    fn flip(isa: Self::Isa, flip: u8) -> Self::Flip;
+
     /// # Safety
-    /// The word is readable.
-    unsafe fn word(isa: Self::Isa, from: *const u32) -> Self::Word;
+    /// The word is readable, at any alignment.
+    unsafe fn word(isa: Self::Isa, from: *const u32, flip: Self::Flip) -> Self::Word;
 
     /// Adds the products with a line of weights.
     ///
@@ -46,6 +50,7 @@ pub(super) struct DotSums<D: Dot, const VECTORS: usize>([D::Sums; VECTORS]);
 impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
     type Isa = D;
     type Word = D::Word;
+    type Flip = D::Flip;
 
     const CHAINS: usize = if VECTORS == 1 { 4 } else { 2 };
 
@@ -55,9 +60,14 @@ impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
     }
 
     #[inline(always)]
-    unsafe fn word(isa: D, from: *const u32) -> D::Word {
+    fn flip(isa: D, flip: u8) -> D::Flip {
+        isa.flip(flip)
+    }
+
+    #[inline(always)]
+    unsafe fn word(isa: D, from: *const u32, flip: D::Flip) -> D::Word {
         // SAFETY: as the caller promises.
-        unsafe { isa.word(from.cast(), isa.flip(0)) }
+        unsafe { isa.word(from.cast(), flip) }
     }
 
     #[inline(always)]
@@ -172,12 +182,13 @@ unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
     row: usize,
 ) {
     let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
+    let flip = S::flip(isa, all.flip);
     // SAFETY: words of the row, and a line of each panel for each of them.
     unsafe {
         let mut chains = [[S::zero(isa); COUNT]; CHAINS];
         for _ in 0..all.words / CHAINS {
             for sums in &mut chains {
-                let word = S::word(isa, x);
+                let word = S::word(isa, x, flip);
                 for (at, sums) in sums.iter_mut().enumerate() {
                     *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
                 }
@@ -191,7 +202,7 @@ unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
             }
         }
         for _ in 0..all.words % CHAINS {
-            let word = S::word(isa, x);
+            let word = S::word(isa, x, flip);
             for (at, sums) in sums.iter_mut().enumerate() {
                 *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
             }
@@ -213,12 +224,13 @@ unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
     row: usize,
 ) {
     let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
+    let flip = S::flip(isa, all.flip);
     // SAFETY: words of the rows, and a line of each panel for each of them.
     unsafe {
         let mut rows = [[S::zero(isa); COUNT]; ROWS];
         for _ in 0..all.words {
             for (row, sums) in rows.iter_mut().enumerate() {
-                let word = S::word(isa, x.wrapping_add(row * all.words));
+                let word = S::word(isa, x.wrapping_add(row * all.words), flip);
                 for (at, sums) in sums.iter_mut().enumerate() {
                     *sums = sums.with_products(isa, word, weights.wrapping_add(at * LINE));
                 }

@@ -15,8 +15,8 @@ unsafe fn panels(panels: &Panels) {
             unsafe { (*panels.start.add(column), panels.row.add(row * panels.words)) };
         for word in 0..panels.words {
             // SAFETY: a word of the row.
-            let bytes = unsafe { *row.add(word) }.to_le_bytes();
-            for (k, byte) in bytes.into_iter().enumerate() {
+            let bytes = unsafe { row.add(word).read_unaligned() }.to_ne_bytes();
+            for (k, byte) in bytes.map(|byte| byte ^ panels.flip).into_iter().enumerate() {
                 // SAFETY: within the column's line of the panel.
                 let weight = unsafe { *panels.weights.add(first + word * COLUMNS * DEPTH + k) };
                 sum = sum.wrapping_add(i32::from(byte) * i32::from(weight));

@@ -35,6 +35,14 @@ fn every_variant_gives_the_exact_sums() {
                     }
                     let mut sums = vec![0; rows * gemv.sums()];
                     gemv.compute(&kept, rows, &mut sums).unwrap();
+                    if gemv.reads_in_place() {
+                        // At an odd address, as unsigned bytes.
+                        let flipped = xs[0].iter().map(|&x| x.cast_unsigned() ^ 0x80);
+                        let odd: Vec<u8> = std::iter::once(0).chain(flipped).collect();
+                        let mut one = vec![0; gemv.sums()];
+                        gemv.compute_in_place(In::of(&odd[1..]), 0x80, &mut one).unwrap();
+                        assert_eq!(one, sums[..one.len()], "{:?}", variant.isa);
+                    }
                     for (x, sums) in xs.iter().zip(sums.chunks_exact(gemv.sums())) {
                         for (column, &bias) in bias.iter().enumerate() {
                             let products = x.iter().zip(&weights[column * depth..]);
@@ -51,6 +59,7 @@ fn every_variant_gives_the_exact_sums() {
     }
     let one = GemvBytes::new(Isa::Scalar, &[1], 1, 0, &[0]).unwrap();
     assert!(one.keep(In::of(&[]), &mut [0]).is_err());
+    assert!(one.compute_in_place(In::of(&[1; 3]), 0, &mut [0; 16]).is_err());
     assert!(one.compute(&[0], 2, &mut [0; 32]).is_err());
     assert!(one.compute(&[0; 2], 2, &mut [0; 31]).is_err());
     assert!(GemvBytes::new(Isa::Scalar, &[1; 3], 2, 0, &[0]).is_none());
