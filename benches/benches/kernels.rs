@@ -20,6 +20,7 @@ use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
+use nnburst_kernels::kernels::short_rows::ZipRows;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
@@ -312,6 +313,27 @@ fn elementwise(c: &mut Criterion) {
     family(c, "byte_table", ELEMENTS, make, |table| {
         table.compute(In::of(&a[..]), Out::of(&mut y[..])).unwrap();
     });
+    // Differences of 16 bits, a number for each row of 32.
+    let (len, rows) = (32, 440);
+    let (xs, per_row) = (vec![900i16; rows * len], vec![7i16; rows]);
+    let mut differences = vec![0i16; rows * len];
+    family(
+        c,
+        "short_rows",
+        rows * len,
+        |isa| isa,
+        |isa| {
+            isa.run(ZipRows {
+                a: In::of(&xs),
+                b: In::of(&per_row),
+                output: Out::of(&mut differences),
+                len,
+                repeats: [false, true],
+                starts: (0..rows).map(|row| [row * len, row]),
+                each: |a: i16, b: i16| a.saturating_sub(b),
+            });
+        },
+    );
     let mut group = c.benchmark_group("stripe_sum");
     let bytes = vec![7u8; 1 << 20];
     group.throughput(Throughput::Bytes(bytes.len() as u64));

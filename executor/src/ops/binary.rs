@@ -2,7 +2,6 @@
 
 use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
-use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::tensor::quant::{
     Multiplier, product_multiplier, real_activation_range, requantise,
 };
@@ -153,10 +152,7 @@ fn emit<T: Element>(
     let isa = op.isa();
     op.emit(compiled(isa, "binary", &wide, 0), move |io: Io<'_>| {
         let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.each_row(a, b, io.output_rows(0), |a, b, output| {
-            isa.run(Zip { a, b, output, each: &each });
-            Ok(())
-        })
+        broadcast.zip(isa, a, b, io.output_rows(0), &each)
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);

@@ -2,7 +2,6 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::tensor::{Element, OpError, Quantised, Shape, Tensor};
 
 use super::Op;
@@ -123,10 +122,7 @@ fn emit<T: Element>(
     let isa = op.isa();
     op.emit(compiled(isa, "compare", wide, 0), move |io: Io<'_>| {
         let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.each_row(a, b, io.output_rows::<u8>(0), |a, b, output| {
-            isa.run(Zip { a, b, output, each: |a, b| u8::from(test(a, b)) });
-            Ok(())
-        })
+        broadcast.zip(isa, a, b, io.output_rows(0), |a: T, b| u8::from(test(a, b)))
     });
     op.rows(&EACH);
     Ok(())

@@ -7,7 +7,6 @@ use nnburst_kernels::kernels::add_i8::Add;
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::mul_i8::Mul;
-use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::kernels::spans::{Along, each_span};
 use nnburst_kernels::tensor::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
@@ -221,10 +220,7 @@ fn emit<T: Element>(
     let label = compiled(isa, "binary", wide, wide.elements() as u64);
     op.emit(label, move |io| {
         let (a, b, out) = arguments::<T>(&io);
-        broadcast.each_row(a, b, out, |a, b, output| {
-            isa.run(Zip { a, b, output, each: &each });
-            Ok(())
-        })
+        broadcast.zip(isa, a, b, out, &each)
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);

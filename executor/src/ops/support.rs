@@ -1,6 +1,8 @@
 //! The common parts of many operations: labels, type dispatch, layouts, padding, broadcasting.
 
 use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::kernels::short_rows::{self, ZipRows};
 use nnburst_kernels::kernels::spans::{Along, each_span};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::rows::{Port, Rows};
@@ -359,16 +361,56 @@ impl Broadcast {
         let last = outer.len();
         let steps = [self.strides[0][last], self.strides[1][last]];
         for row in 0..rows {
-            let (mut rest, mut from) = (row, [0, 0]);
-            for axis in (0..last).rev() {
-                let at = rest % outer[axis];
-                rest /= outer[axis];
-                from[0] += at * self.strides[0][axis];
-                from[1] += at * self.strides[1][axis];
-            }
-            each(BroadcastSpan { at: row * len, from, len, steps })?;
+            each(BroadcastSpan { at: row * len, from: self.start(row), len, steps })?;
         }
         Ok(())
+    }
+
+    /// Where a span starts in both operands.
+    #[inline(always)]
+    fn start(&self, row: usize) -> [usize; 2] {
+        let (mut rest, mut from) = (row, [0, 0]);
+        for axis in (0..self.extents.len().saturating_sub(1)).rev() {
+            // A division takes longer than a short span does.
+            let (at, outer) = match axis {
+                0 => (rest, 0),
+                _ => (rest % self.extents[axis], rest / self.extents[axis]),
+            };
+            rest = outer;
+            from[0] += at * self.strides[0][axis];
+            from[1] += at * self.strides[1][axis];
+        }
+        from
+    }
+
+    /// Each element of the output from those of both operands, by an auto-vectorised loop.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    #[inline(always)]
+    pub(crate) fn zip<T: Element, U: Element>(
+        &self,
+        isa: Isa,
+        a: Rows<In<'_, T>>,
+        b: Rows<In<'_, T>>,
+        output: Rows<Out<'_, U>>,
+        each: impl Fn(T, T) -> U,
+    ) -> Result<(), String> {
+        let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
+        if let Some((&len, outer)) = self.extents.split_last()
+            && is_one_piece
+            && short_rows::fits(len, outer.iter().product())
+        {
+            let repeats = self.strides.each_ref().map(|of| of.last() == Some(&0));
+            let starts = (0..outer.iter().product()).map(|row| self.start(row));
+            let (a, b, output) = (a.all(), b.all(), output.all());
+            isa.run(ZipRows { a, b, output, len, repeats, starts, each });
+            return Ok(poll::work(0)?);
+        }
+        self.each_row(a, b, output, |a, b, output| {
+            isa.run(Zip { a, b, output, each: &each });
+            Ok(())
+        })
     }
 
     /// Calls `row` with every span of two operands and the output that lies in one piece: as
@@ -445,6 +487,42 @@ pub(crate) fn same_quantisation(input: &Tensor, output: &Tensor) -> Result<(), O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_rows_give_what_their_elements_give() {
+        let shape = |extents: &[usize]| Shape::new(extents.to_vec()).unwrap();
+        let numbers: Vec<i32> = (0..600).map(|i| i * i % 257).collect();
+        for (a, b) in [
+            (&[4, 5, 12][..], &[12][..]),
+            (&[4, 5, 12], &[5, 1]),
+            (&[4, 1, 12], &[5, 1]),
+            (&[4, 5, 12], &[4, 1, 12]),
+            (&[5, 12], &[4, 1, 1]),
+            (&[3, 70], &[3, 1]),
+            (&[2, 3], &[3]),
+        ] {
+            let (a, b) = (shape(a), shape(b));
+            let wide = a.broadcast(&b).unwrap();
+            let strides = [&a, &b].map(|of| of.broadcast_strides(&wide));
+            let value = |of: usize, mut at: usize| {
+                let mut from = 0;
+                for (extent, stride) in wide.iter().zip(&strides[of]).rev() {
+                    from += at % extent * stride;
+                    at /= extent;
+                }
+                numbers[from + of]
+            };
+            let each = |x: i32, y: i32| x * 3 - y;
+            let want: Vec<i32> =
+                (0..wide.elements()).map(|at| each(value(0, at), value(1, at))).collect();
+            let mut got = vec![0; want.len()];
+            let operand = |of: usize, len| Rows::from(In::of(&numbers[of..of + len]));
+            let (of_a, of_b) = (operand(0, a.elements()), operand(1, b.elements()));
+            let output = Rows::from(Out::of(&mut got));
+            Broadcast::new(&wide, &a, &b).zip(Isa::best(), of_a, of_b, output, each).unwrap();
+            assert_eq!(got, want, "{a:?} and {b:?}");
+        }
+    }
 
     #[test]
     fn axes_that_both_operands_walk_alike_are_one_stretch() {

@@ -1,6 +1,5 @@
 //! Operations on two tensors that broadcast to one shape.
 
-use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
 use nnburst_kernels::tensor::rows::Rows;
@@ -34,10 +33,7 @@ fn emit<T: Element, U: Element>(
     each: impl Fn(T, T) -> U + Send + Sync + 'static,
 ) {
     let isa = call.isa();
-    emit_rows(call, pair, move |a, b, output| {
-        isa.run(Zip { a, b, output, each: &each });
-        Ok(())
-    });
+    emit_walk(call, pair, move |walk, a, b, output| walk.zip(isa, a, b, output, &each));
 }
 
 /// As [`emit`], of a function that refuses some values; element by element.
@@ -61,6 +57,18 @@ fn emit_rows<T: Element, U: Element>(
     pair: &Pair,
     row: impl Fn(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String> + Send + Sync + 'static,
 ) {
+    emit_walk(call, pair, move |walk, a, b, output| walk.each_row(a, b, output, &row));
+}
+
+/// Adds a step that walks over both inputs and the result.
+fn emit_walk<T: Element, U: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    pair: &Pair,
+    step: impl Fn(&Broadcast, Rows<In<'_, T>>, Rows<In<'_, T>>, Rows<Out<'_, U>>) -> Result<(), String>
+    + Send
+    + Sync
+    + 'static,
+) {
     let walk = Broadcast::new(&pair.result.shape, &pair.a.shape, &pair.b.shape);
     let is_empty = pair.result.shape.elements() == 0;
     call.step(&pair.result.shape, move |io| {
@@ -68,7 +76,7 @@ fn emit_rows<T: Element, U: Element>(
             return Ok(());
         }
         let (a, b) = (Rows::from(io.input::<T>(0)), Rows::from(io.input::<T>(1)));
-        walk.each_row(a, b, Rows::from(io.output::<U>(0)), &row)
+        step(&walk, a, b, Rows::from(io.output::<U>(0)))
     });
 }
 

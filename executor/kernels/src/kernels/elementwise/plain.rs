@@ -50,7 +50,7 @@ fn avx2(work: impl Loop) {
 }
 
 /// Elements of a block.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 
 /// Each element of `output` from the one of `input` at its place, which it may be written over.
 pub fn map<T: Element, U: Element>(
