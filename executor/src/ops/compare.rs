@@ -28,16 +28,35 @@ enum Test {
     GreaterEqual,
 }
 
+/// A test without branches, which loops over elements become vectors with.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    less: bool,
+    equal: bool,
+    greater: bool,
+    /// True if the test holds where none of these does: NaN differs from everything.
+    negated: bool,
+}
+
 impl Test {
-    fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
-        match self {
-            Self::Equal => a == b,
-            Self::NotEqual => a != b,
-            Self::Less => a < b,
-            Self::LessEqual => a <= b,
-            Self::Greater => a > b,
-            Self::GreaterEqual => a >= b,
-        }
+    fn holds(self) -> Holds {
+        let [less, equal, greater, negated] = match self {
+            Self::Equal => [false, true, false, false],
+            Self::NotEqual => [false, true, false, true],
+            Self::Less => [true, false, false, false],
+            Self::LessEqual => [true, true, false, false],
+            Self::Greater => [false, false, true, false],
+            Self::GreaterEqual => [false, true, true, false],
+        };
+        Holds { less, equal, greater, negated }
+    }
+}
+
+impl Holds {
+    #[inline(always)]
+    fn of<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
+        let Self { less, equal, greater, negated } = self;
+        ((a < b) & less | (a == b) & equal | (a > b) & greater) ^ negated
     }
 }
 
@@ -46,19 +65,16 @@ impl Test {
 /// Source: the NNAPI comparisons, since HAL 1.2; signed 8-bit since 1.3.
 fn lower(op: &mut OpBuilder<'_>, test: Test) -> Lowered {
     let (a, b, wide) = operands(op)?;
+    let holds = test.holds();
     match a.kind {
-        OperandType::TensorFloat32 => {
-            emit(op, &a, &b, &wide, move |a: f32, b: f32| test.holds(a, b))
-        }
-        OperandType::TensorFloat16 => {
-            emit(op, &a, &b, &wide, move |a: f16, b: f16| test.holds(a, b))
-        }
-        OperandType::TensorInt32 => emit(op, &a, &b, &wide, move |a: i32, b: i32| test.holds(a, b)),
+        OperandType::TensorFloat32 => emit(op, &a, &b, &wide, move |a: f32, b: f32| holds.of(a, b)),
+        OperandType::TensorFloat16 => emit(op, &a, &b, &wide, move |a: f16, b: f16| holds.of(a, b)),
+        OperandType::TensorInt32 => emit(op, &a, &b, &wide, move |a: i32, b: i32| holds.of(a, b)),
         OperandType::TensorBool8 => {
-            emit(op, &a, &b, &wide, move |a: u8, b: u8| test.holds(a != 0, b != 0))
+            emit(op, &a, &b, &wide, move |a: u8, b: u8| holds.of(a != 0, b != 0))
         }
-        OperandType::TensorQuant8Asymm => quantised::<u8>(op, &a, &b, &wide, test),
-        OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, &a, &b, &wide, test),
+        OperandType::TensorQuant8Asymm => quantised::<u8>(op, &a, &b, &wide, holds),
+        OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, &a, &b, &wide, holds),
         other => Err(bad_kind(0, other).into()),
     }
 }
@@ -68,7 +84,7 @@ fn quantised<T: Quantised>(
     a: &Tensor,
     b: &Tensor,
     wide: &Shape,
-    test: Test,
+    holds: Holds,
 ) -> Lowered {
     #[expect(clippy::cast_precision_loss, reason = "nine bits")]
     let real = |of: &Tensor| {
@@ -76,7 +92,7 @@ fn quantised<T: Quantised>(
         move |q: T| (q.to_i32() - zero_point) as f32 * scale
     };
     let (real_a, real_b) = (real(a), real(b));
-    emit(op, a, b, wide, move |a: T, b: T| test.holds(real_a(a), real_b(b)))
+    emit(op, a, b, wide, move |a: T, b: T| holds.of(real_a(a), real_b(b)))
 }
 
 /// Any byte but 0 is true.
@@ -126,4 +142,26 @@ fn emit<T: Element>(
     });
     op.rows(&EACH);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Test;
+
+    #[test]
+    fn tests_without_branches_are_those_of_numbers() {
+        let numbers = [f32::NEG_INFINITY, -1.0, -0.0, 0.0, 1.5, f32::INFINITY, f32::NAN];
+        for (a, b) in numbers.iter().flat_map(|&a| numbers.map(|b| (a, b))) {
+            for (test, want) in [
+                (Test::Equal, a == b),
+                (Test::NotEqual, a != b),
+                (Test::Less, a < b),
+                (Test::LessEqual, a <= b),
+                (Test::Greater, a > b),
+                (Test::GreaterEqual, a >= b),
+            ] {
+                assert_eq!(test.holds().of(a, b), want, "{test:?} of {a} and {b}");
+            }
+        }
+    }
 }
