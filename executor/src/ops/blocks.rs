@@ -1,11 +1,14 @@
 //! DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels moved
 //! to and from channels and batches.
 
-use nnburst_kernels::tensor::{Element, OpError, Tensor, poll, quantised_range};
+use std::ops::Range;
+
+use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::tensor::{Element, OpError, Out, Tensor, poll, quantised_range};
 
 use super::Op;
 use super::strided::{Strided, signed};
-use super::support::{Image, by_width, plain, same_quantisation};
+use super::support::{Image, by_width, compiled, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static DEPTH_TO_SPACE: Op = Op { lower: lower_depth_to_space };
@@ -169,43 +172,106 @@ struct Blocks {
     head: (usize, usize),
 }
 
+impl Blocks {
+    /// The lines of batch `n` that lie within the image, and the pixels of each that do.
+    fn within(&self, n: usize) -> [Inside; 2] {
+        let Self { from, to, block, head } = *self;
+        let place = n / from.batches;
+        let offsets = [place / block.1, place % block.1];
+        [
+            Inside::new(offsets[0], head.0, block.0, from.height, to.height),
+            Inside::new(offsets[1], head.1, block.1, from.width, to.width),
+        ]
+    }
+}
+
+/// What of an axis of a batch lies within the image.
+struct Inside {
+    places: Range<usize>,
+    /// The place in the image of the first of them.
+    first: usize,
+}
+
+impl Inside {
+    /// Of `count` places, each `block` behind the one before, `offset` from the start of `head`
+    /// places of padding in front of `extent`.
+    fn new(offset: usize, head: usize, block: usize, extent: usize, count: usize) -> Self {
+        let below = |end: usize| end.saturating_sub(offset).div_ceil(block).min(count);
+        let places = below(head)..below(head + extent);
+        Self { first: (offset + places.start * block).saturating_sub(head), places }
+    }
+}
+
+/// Nanoseconds that a line takes beside its pixels, and a pixel beside its bytes, at most.
+const LINE_NS: usize = 16;
+const PIXEL_NS: usize = 8;
+
 fn emit_blocks<T: Element>(op: &mut OpBuilder<'_>, blocks: Blocks, zero: i32) -> Lowered {
-    let Blocks { from, to, block: (block_h, block_w), head: (top, left) } = blocks;
+    let Blocks { from, to, block, .. } = blocks;
     // Little endian: the first bytes of the number are the stored element; 0 for real tensors.
     let zero: T = bytemuck::pod_read_unaligned(&zero.to_le_bytes()[..size_of::<T>()]);
-    op.emit(plain("space_to_batch", &to.shape()?, 0), move |io: Io<'_>| {
+    // Channels lie side by side in a pixel, or each in a plane of its own.
+    let (planes, depth) = if from.is_nchw() { (from.channels, 1) } else { (1, from.channels) };
+    let pixel_bytes = depth * size_of::<T>();
+    let line_ns = LINE_NS + to.width.saturating_mul(PIXEL_NS + pixel_bytes / 8);
+    let isa = op.isa();
+    op.emit(compiled(isa, "space_to_batch", &to.shape()?, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let fill = |part: Out<'_, T>| part.fill(std::iter::repeat_n(zero, part.len()));
         for n in poll::each(0..to.batches, 8) {
-            let (block, batch) = (n / from.batches, n % from.batches);
-            let (i, j) = (block / block_w, block % block_w);
-            for h in poll::each(0..to.height, 8) {
-                let y = (h * block_h + i).checked_sub(top).filter(|&y| y < from.height);
-                for w in poll::each(0..to.width, 8) {
-                    let x = (w * block_w + j).checked_sub(left).filter(|&x| x < from.width);
-                    if !from.is_nchw() && to.channels <= poll::CHUNK {
-                        let first = to.at(n, h, w, 0);
-                        let pixel = output.slice(first..first + to.channels);
-                        match (y, x) {
-                            (Some(y), Some(x)) => {
-                                let first = from.at(batch, y, x, 0);
-                                let own = input.slice(first..first + to.channels);
-                                (0..to.channels).for_each(|c| pixel.set(c, own.get(c)));
-                            }
-                            _ => (0..to.channels).for_each(|c| pixel.set(c, zero)),
-                        }
+            let [lines, pixels] = blocks.within(n);
+            let (inside, count) = (pixels.places.start * depth, pixels.places.len());
+            for plane in 0..planes {
+                for h in poll::each(0..to.height, line_ns) {
+                    let start = to.at(n, h, 0, plane);
+                    let line = output.slice(start..start + to.width * depth);
+                    if !lines.places.contains(&h) || count == 0 {
+                        fill(line);
                         continue;
                     }
-                    for c in poll::each(0..to.channels, 4) {
-                        let value = match (y, x) {
-                            (Some(y), Some(x)) => input.get(from.at(batch, y, x, c)),
-                            _ => zero,
-                        };
-                        output.set(to.at(n, h, w, c), value);
+                    fill(line.slice(0..inside));
+                    fill(line.slice(inside + count * depth..line.len()));
+                    let y = lines.first + (h - lines.places.start) * block.0;
+                    let source = from.at(n % from.batches, y, pixels.first, plane);
+                    if block.1 == 1 {
+                        let len = count * depth;
+                        let own = input.slice(source..source + len);
+                        line.slice(inside..inside + len).copy_from(own);
+                        continue;
                     }
+                    let (source, inside) = (source * size_of::<T>(), inside * size_of::<T>());
+                    let pieces = (0..count)
+                        .map(|at| (source + at * block.1 * pixel_bytes, inside + at * pixel_bytes));
+                    copy_pieces(isa, input.bytes(), line.bytes(), pixel_bytes, pieces);
                 }
             }
         }
         Ok(())
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inside;
+
+    #[test]
+    fn places_of_a_batch_within_the_image_are_found() {
+        for (head, block, extent) in [(0, 1, 5), (2, 1, 3), (2, 2, 3), (5, 3, 1), (1, 4, 9)] {
+            for tail in 0..6usize {
+                let count = (head + extent + tail).div_ceil(block);
+                for offset in 0..block {
+                    let place = |at: usize| (offset + at * block).checked_sub(head);
+                    let is_inside = |&at: &usize| place(at).is_some_and(|it| it < extent);
+                    let want: Vec<usize> = (0..count).filter(is_inside).collect();
+                    let got = Inside::new(offset, head, block, extent, count);
+                    let what = format!("{offset} of {block}, {head} + {extent} + {tail}");
+                    assert_eq!(got.places.clone().collect::<Vec<_>>(), want, "{what}");
+                    if let Some(&first) = want.first() {
+                        assert_eq!(Some(got.first), place(first), "{what}");
+                    }
+                }
+            }
+        }
+    }
 }
