@@ -7,6 +7,7 @@ use nnburst_hal::{
     ExtensionNameAndPrefix, Operand, OperandLifeTime, OperandType, OperationType, Subgraph,
 };
 
+use crate::dilate::dilate;
 use crate::error::ImportError;
 use crate::flatbuffer::Budget;
 use crate::lower::{Import, Refusal};
@@ -111,13 +112,14 @@ impl Import<'_> {
             inputs.push(state.input);
             outputs.push(output);
         }
-        self.builder.count_consumers();
         let mut builder = self.builder;
         if builder.graph.operations.is_empty() || outputs.is_empty() {
             return Err(ImportError::Interface("the graph computes nothing".into()));
         }
         builder.graph.input_indexes = inputs;
         builder.graph.output_indexes = outputs;
+        dilate(&mut builder, self.file.bytes);
+        builder.count_consumers();
         Ok(Parts {
             graph: builder.graph,
             referenced: builder.referenced,

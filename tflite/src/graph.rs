@@ -257,6 +257,49 @@ impl Builder {
         self.work = self.work.saturating_add(1);
     }
 
+    /// The bytes of a constant; those that stay in the file are looked up there.
+    pub(crate) fn bytes<'a>(&'a self, index: u32, file: &'a [u8]) -> Option<&'a [u8]> {
+        let operand = self.operand(index);
+        let (store, location) = match (operand.lifetime, operand.location) {
+            (OperandLifeTime::ConstantCopy, location) => (&self.values[..], location),
+            (OperandLifeTime::ConstantReference, location) => match location.pool_index {
+                FILE_POOL => (file, location),
+                _ => (&self.made[..], location),
+            },
+            _ => return None,
+        };
+        let start = location.offset as usize;
+        store.get(start..start.checked_add(location.length as usize)?)
+    }
+
+    /// Removes operations, and operands that nothing else has. Inputs and outputs of the graph are
+    /// set already.
+    pub(crate) fn remove(&mut self, operations: &[usize], operands: &[u32]) {
+        if operations.is_empty() {
+            return;
+        }
+        let mut stays = vec![true; self.graph.operations.len()];
+        operations.iter().for_each(|&at| stays[at] = false);
+        let (mut of_operations, mut of_sources) = (stays.iter(), stays.iter());
+        self.graph.operations.retain(|_| of_operations.next() == Some(&true));
+        self.sources.retain(|_| of_sources.next() == Some(&true));
+        let mut stays = vec![true; self.graph.operands.len()];
+        operands.iter().for_each(|&at| stays[at as usize] = false);
+        let mut of_operands = stays.iter();
+        self.graph.operands.retain(|_| of_operands.next() == Some(&true));
+        let counted = |next: &mut u32, &stays: &bool| {
+            let number = *next;
+            *next += u32::from(stays);
+            Some(number)
+        };
+        let numbers: Vec<u32> = stays.iter().scan(0, counted).collect();
+        let Subgraph { operations, input_indexes, output_indexes, .. } = &mut self.graph;
+        let lists = operations.iter_mut().flat_map(|it| [&mut it.inputs, &mut it.outputs]);
+        for list in lists.chain([input_indexes, output_indexes]) {
+            list.iter_mut().for_each(|index| *index = numbers[*index as usize]);
+        }
+    }
+
     /// Counts who reads what, once everything is there.
     pub(crate) fn count_consumers(&mut self) {
         for operation in &self.graph.operations {

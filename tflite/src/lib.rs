@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod contents;
+mod dilate;
 mod error;
 mod file;
 mod finish;
