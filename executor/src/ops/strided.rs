@@ -110,15 +110,25 @@ impl Strided {
         }
     }
 
-    /// The place in the input of every position along the outer axes.
+    /// The place in the input of every position along the outer axes. Of the last two of them no
+    /// position takes a division, which lasts as long as moving a short row.
     fn starts<'a>(&'a self, outer: &'a [usize]) -> impl Iterator<Item = isize> + use<'a> {
-        (0..outer.iter().product()).map(move |position| {
+        let (far, near) = outer.split_at(outer.len().saturating_sub(2));
+        let along = |back: usize| match near.len().checked_sub(back) {
+            Some(at) => (near[at].cast_signed(), self.strides[far.len() + at]),
+            None => (1, 0),
+        };
+        let (rows, columns) = (along(2), along(1));
+        (0..far.iter().product()).flat_map(move |position| {
             let (mut rest, mut from) = (position, self.base.cast_signed());
-            for axis in (0..outer.len()).rev() {
-                from += (rest % outer[axis]).cast_signed() * self.strides[axis];
-                rest /= outer[axis];
+            for axis in (0..far.len()).rev() {
+                from += (rest % far[axis]).cast_signed() * self.strides[axis];
+                rest /= far[axis];
             }
-            from
+            (0..rows.0).flat_map(move |row| {
+                let from = from + row * rows.1;
+                (0..columns.0).map(move |column| from + column * columns.1)
+            })
         })
     }
 }
