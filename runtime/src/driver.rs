@@ -123,8 +123,8 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns whether arguments are those that [`command`] starts a program with. One that doesn't heed
-/// them would start itself again, and that one as well, without end.
+/// Returns whether arguments are those that [`command`] starts a program with. One that doesn't
+/// heed them would start itself again, and that one as well, without end.
 fn serves(arguments: impl Iterator<Item = OsString>) -> bool {
     let first: Vec<_> = arguments.take(5).collect();
     let [serve, driver, _, fd, zero] = &first[..] else { return false };

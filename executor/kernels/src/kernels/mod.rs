@@ -14,8 +14,8 @@
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
 //!                   byte; round_once_i8: accumulators as bytes; transcendental_f32: sigmoid, tanh,
-//!                   exp; bilinear_f32: lines between lines and pixels; plain: auto-vectorised loops;
-//!                   spans: rows that have a stride; short_rows: several rows in one block
+//!                   exp; bilinear_f32: lines between lines and pixels; plain: auto-vectorised
+//!                   loops; spans: rows that have a stride; short_rows: several in one block
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
 //! ```

@@ -200,7 +200,8 @@ const INTEGER: f32 = 12_582_912.0;
 
 /// The integer of a float, as one; what is no number becomes the least.
 #[inline(always)]
-fn stored(x: f32, inverse: f32, zero_point: f32, (least, greatest): (f32, f32)) -> f32 {
+fn stored(x: f32, inverse: f32, zero_point: f32, range: (f32, f32)) -> f32 {
+    let (least, greatest) = range;
     let rounded = zero_point + (x * inverse).round();
     let low = if rounded > least { rounded } else { least };
     if low < greatest { low } else { greatest }

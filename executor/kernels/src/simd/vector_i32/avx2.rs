@@ -141,7 +141,8 @@ impl I32Simd for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
+    unsafe fn nearest_products(self, factors: *const f32, range: (f32, f32)) -> [Self; 2] {
+        let (low, high) = range;
         // SAFETY: as the caller promises; a vector is proof of the instruction set.
         unsafe {
             let real = _mm256_mul_ps(_mm256_cvtepi32_ps(self.0), _mm256_loadu_ps(factors));

@@ -133,7 +133,8 @@ impl I32Simd for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
+    unsafe fn nearest_products(self, factors: *const f32, range: (f32, f32)) -> [Self; 2] {
+        let (low, high) = range;
         // SAFETY: as the caller promises; a vector is proof of the instruction set.
         unsafe {
             let real = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_loadu_ps(factors));

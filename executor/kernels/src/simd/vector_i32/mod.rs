@@ -88,8 +88,9 @@ pub(crate) trait I32Simd: Copy {
 
     fn clamp(self, low: Self, high: Self) -> Self;
 
-    /// The products with as many floats, rounded to the nearest integers within `range`; and how far
-    /// they were from the nearest integers, as the bits of floats above 0, those of NaN above all.
+    /// The products with as many floats, rounded to the nearest integers within `range`; and how
+    /// far they were from the nearest integers, as the bits of floats above 0, those of NaN above
+    /// all.
     ///
     /// # Safety
     /// As many floats as lanes are readable.

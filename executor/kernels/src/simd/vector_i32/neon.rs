@@ -37,7 +37,8 @@ impl I32x4x2 {
 /// # Safety
 /// Four floats are readable; the machine has the instruction set.
 #[inline(always)]
-unsafe fn nearest(x: int32x4_t, factors: *const f32, (low, high): (f32, f32)) -> [int32x4_t; 2] {
+unsafe fn nearest(x: int32x4_t, factors: *const f32, range: (f32, f32)) -> [int32x4_t; 2] {
+    let (low, high) = range;
     // SAFETY: as the caller promises.
     unsafe {
         let real = vmulq_f32(vcvtq_f32_s32(x), vld1q_f32(factors));
@@ -186,8 +187,8 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
-    unsafe fn nearest_products(self, factors: *const f32, (low, high): (f32, f32)) -> [Self; 2] {
-        let ([a, b], range) = (self.0, (low, high));
+    unsafe fn nearest_products(self, factors: *const f32, range: (f32, f32)) -> [Self; 2] {
+        let [a, b] = self.0;
         // SAFETY: as the caller promises; a vector is proof of the instruction set.
         unsafe {
             let ([a, a_apart], [b, b_apart]) =

@@ -8,7 +8,7 @@ use core::arch::x86_64::{
     _mm256_setzero_ps, _mm256_srli_epi16, _mm256_storeu_ps,
 };
 
-use super::kernel::{BlocksKernel, Panels};
+use super::kernel::{BlockPanels, BlocksKernel};
 use super::panels::{BlockSums, panels};
 use crate::simd::Avx2;
 
@@ -18,7 +18,7 @@ const SIDE: usize = 2;
 pub(super) const KERNEL: BlocksKernel = BlocksKernel { run, side: SIDE };
 
 #[target_feature(enable = "avx2")]
-unsafe fn run(all: &Panels) {
+unsafe fn run(all: &BlockPanels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Eights, SIDE>(Avx2::new_unchecked(), all) };
 }

@@ -8,7 +8,7 @@ use core::arch::x86_64::{
     _mm512_storeu_ps,
 };
 
-use super::kernel::{BlocksKernel, Panels};
+use super::kernel::{BlockPanels, BlocksKernel};
 use super::panels::{BlockSums, panels};
 use crate::simd::Avx512;
 
@@ -18,7 +18,7 @@ const SIDE: usize = 4;
 pub(super) const KERNEL: BlocksKernel = BlocksKernel { run, side: SIDE };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn run(all: &Panels) {
+unsafe fn run(all: &BlockPanels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Halves, SIDE>(Avx512::new_unchecked(), all) };
 }

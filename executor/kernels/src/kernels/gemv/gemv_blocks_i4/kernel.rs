@@ -9,7 +9,7 @@ pub(super) const LINE: usize = COLUMNS * DEPTH / 2;
 
 /// A row by some panels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Panels {
+pub(super) struct BlockPanels {
     /// For each block `lines` lines of weights and one of scales per panel, those of
     /// [`BlocksKernel::side`] panels in turns.
     pub(super) weights: *const u8,
@@ -27,8 +27,9 @@ pub(super) struct Panels {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlocksKernel {
     /// # Safety
-    /// Weights, row and totals are as large as [`Panels`] says; the machine has the instruction set.
-    pub(super) run: unsafe fn(&Panels),
+    /// Weights, row and totals are as large as [`BlockPanels`] says; the machine has the
+    /// instruction set.
+    pub(super) run: unsafe fn(&BlockPanels),
     /// The panels that are summed side by side: 1, 2 or 4.
     pub(super) side: usize,
 }

@@ -4,8 +4,8 @@
 //!
 //! Weights lie in panels of 16 columns. A line has four bytes for each column, of which the lower
 //! halves are the weights of four elements of depth and the upper halves those of the next four.
-//! They are stored 8 above what they are, so that no half has a sign to extend: sums begin with what
-//! that adds, which is the same for all columns.
+//! They are stored 8 above what they are, so that no half has a sign to extend: sums begin with
+//! what that adds, which is the same for all columns.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,7 +20,7 @@ mod neon_dot;
 mod panels;
 mod scalar;
 
-use self::kernel::{BlocksKernel, COLUMNS, DEPTH, LINE, Panels};
+use self::kernel::{BlockPanels, BlocksKernel, COLUMNS, DEPTH, LINE};
 use crate::kernels::plain::Loop;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
@@ -124,9 +124,9 @@ impl GemvBlocks {
         self.columns.next_multiple_of(COLUMNS)
     }
 
-    /// `totals[column]`, added up from 0 on block by block: `scale * sum(x * weight)`, the exact sum
-    /// as a float times the block's scale. The row is of signed bytes; `starts` is scratch memory
-    /// for each of its blocks.
+    /// `totals[column]`, added up from 0 on block by block: `scale * sum(x * weight)`, the exact
+    /// sum as a float times the block's scale. The row is of signed bytes; `starts` is scratch
+    /// memory for each of its blocks.
     ///
     /// # Errors
     /// A slice is too short, or the run was ended.
@@ -145,7 +145,7 @@ impl GemvBlocks {
         let group = self.block * self.blocks * COLUMNS * kernel.side / per_ns + 1;
         let (panels, most) = (self.totals() / COLUMNS, (PART_NS / group).max(1) * kernel.side);
         for first in (0..panels).step_by(most) {
-            let part = Panels {
+            let part = BlockPanels {
                 weights: self.weights.as_slice()[first * self.blocks * (lines + 1) * LINE..]
                     .as_ptr(),
                 row: row.as_ptr().cast(),

@@ -8,7 +8,7 @@ use core::arch::aarch64::{
     vreinterpretq_s8_u32, vshrq_n_u8, vst1q_f32,
 };
 
-use super::kernel::{BlocksKernel, Panels};
+use super::kernel::{BlockPanels, BlocksKernel};
 use super::panels::{BlockSums, panels};
 use crate::simd::Neon;
 
@@ -18,7 +18,7 @@ const SIDE: usize = 1;
 pub(super) const KERNEL: BlocksKernel = BlocksKernel { run, side: SIDE };
 
 #[target_feature(enable = "neon")]
-unsafe fn run(all: &Panels) {
+unsafe fn run(all: &BlockPanels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Fours, SIDE>(Neon::new_unchecked(), all) };
 }

@@ -2,7 +2,7 @@
 
 use core::arch::aarch64::{float32x4_t, int8x16_t};
 
-use super::kernel::{BlocksKernel, Panels};
+use super::kernel::{BlockPanels, BlocksKernel};
 use super::neon::{Fours, halves};
 use super::panels::{BlockSums, panels};
 use crate::simd::NeonDot;
@@ -14,7 +14,7 @@ const SIDE: usize = 2;
 pub(super) const KERNEL: BlocksKernel = BlocksKernel { run, side: SIDE };
 
 #[target_feature(enable = "neon,dotprod")]
-unsafe fn run(all: &Panels) {
+unsafe fn run(all: &BlockPanels) {
     // SAFETY: as the caller promises.
     unsafe { panels::<Dots, SIDE>(NeonDot::new_unchecked(), all) };
 }

@@ -1,6 +1,6 @@
 //! The loop over panels: the same for every instruction set.
 
-use super::kernel::{COLUMNS, LINE, Panels};
+use super::kernel::{BlockPanels, COLUMNS, LINE};
 
 /// The sums of a block for a panel's columns, in registers. The methods are always inlined, into
 /// functions that state the instruction set.
@@ -44,7 +44,7 @@ pub(super) trait BlockSums: Copy {
 /// # Safety
 /// As for [`super::kernel::BlocksKernel::run`].
 #[inline(always)]
-pub(super) unsafe fn panels<S: BlockSums, const SIDE: usize>(isa: S::Isa, all: &Panels) {
+pub(super) unsafe fn panels<S: BlockSums, const SIDE: usize>(isa: S::Isa, all: &BlockPanels) {
     let whole = all.panels / SIDE * SIDE;
     // SAFETY: panels that are there.
     unsafe {
@@ -63,7 +63,7 @@ pub(super) unsafe fn panels<S: BlockSums, const SIDE: usize>(isa: S::Isa, all: &
 /// # Safety
 /// As for the panels; there are `COUNT` of them from `first` on.
 #[inline(always)]
-unsafe fn group<S: BlockSums, const COUNT: usize>(isa: S::Isa, all: &Panels, first: usize) {
+unsafe fn group<S: BlockSums, const COUNT: usize>(isa: S::Isa, all: &BlockPanels, first: usize) {
     let lines = first * all.blocks * (all.lines + 1);
     let (mut weights, mut x) = (all.weights.wrapping_add(lines * LINE), all.row.cast::<u32>());
     // SAFETY: words of the row; for each two of them, and for each block, a line of each panel.

@@ -1,11 +1,11 @@
 //! Plain Rust.
 
 use super::SHIFT;
-use super::kernel::{BlocksKernel, COLUMNS, DEPTH, LINE, Panels};
+use super::kernel::{BlockPanels, BlocksKernel, COLUMNS, DEPTH, LINE};
 
 pub(super) const KERNEL: BlocksKernel = BlocksKernel { run: panels, side: 1 };
 
-unsafe fn panels(panels: &Panels) {
+unsafe fn panels(panels: &BlockPanels) {
     for at in 0..panels.panels * COLUMNS {
         let (panel, column) = (at / COLUMNS, at % COLUMNS);
         let mut total = 0.0;

@@ -110,8 +110,8 @@ struct Lines {
 }
 
 /// All panels by `ROWS` rows at a time, in groups of `SIDE` panels whose lines lie in turns. A row
-/// by itself meets up to eight panels at a time: their weights are read in one long stretch. More
-/// rows meet up to four, which are in L1 from the second time on.
+/// by itself meets up to eight panels at a time: their weights are read one after the other.
+/// More rows meet up to four, which are in L1 from the second time on.
 ///
 /// # Safety
 /// As for [`super::kernel::GemvKernel::run`].
