@@ -180,7 +180,6 @@ pub(crate) const fn offset(low: i32) -> i32 {
 
 impl Channels {
     /// The range of stored values.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const fn range(&self) -> (i32, i32) {
         (self.low, self.high)
     }

@@ -10,7 +10,6 @@ use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{Out, check_lengths};
 
 /// Distances from an integer beyond which the other one may be the nearest.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const UNSURE: f32 = 0.4999;
 
 /// Accumulators come in multiples of this, those behind the last channel included.
@@ -23,7 +22,6 @@ struct Row {
     sums: *const i32,
     exact: *const f64,
     /// The same in single precision, readable up to the next multiple of [`PADDING`].
-    #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), expect(dead_code))]
     near: *const f32,
     output: *mut u8,
     len: usize,
