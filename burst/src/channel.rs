@@ -211,6 +211,8 @@ impl<D: PacketElement> Receiver<D> {
         // news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
+        // The items of a packet come together.
+        consumer.set_stream_backoff(false);
         Ok(Self {
             consumer,
             storage: storage.into_boxed_slice(),

@@ -108,10 +108,8 @@ pub(crate) fn run(
 ) -> Result<Timing> {
     let _span = trace_span(Layer::Driver, Phase::Execution, "execute");
     vlog!(Execution, "a request of {} inputs", request.inputs.len());
-    check_pages(pools)?;
-    let uses_dma_bufs = pools.any(|pool| pool.mapping().is_dma_buf());
+    let PoolKinds { uses_dma_bufs, uses_buffers } = look_at(pools)?;
     let accesses = if uses_dma_bufs { begin_access(request, pools)? } else { Vec::new() };
-    let uses_buffers = pools.any(|pool| pool.buffer().is_some());
     let content = if uses_buffers { claim(compiled, request, pools)? } else { Vec::new() };
     let computed = compute(compiled, session, request, pools, &content, options);
     let settled =
@@ -217,13 +215,37 @@ impl Compiled {
     }
 }
 
+/// The kinds of pools that a request has, which most have none of.
+#[derive(Clone, Copy, Default)]
+struct PoolKinds {
+    uses_dma_bufs: bool,
+    uses_buffers: bool,
+}
+
+/// Finds out the kinds of a request's pools, and checks them as [`check_pages`] does: in one pass.
+#[inline]
+fn look_at(pools: &impl Pools) -> Result<PoolKinds> {
+    let mut kinds = PoolKinds::default();
+    for pool in (0..).map_while(|at| pools.pool(at)) {
+        let mapping = pool.mapping();
+        if mapping.lost_pages() {
+            return Err(lost());
+        }
+        kinds.uses_dma_bufs |= mapping.is_dma_buf();
+        kinds.uses_buffers |= pool.buffer().is_some();
+    }
+    Ok(kinds)
+}
+
 /// Refuses memories whose files were cut short while they were mapped: there are zeros in their
 /// place.
 fn check_pages(pools: &impl Pools) -> Result<()> {
-    if pools.any(|pool| pool.mapping().lost_pages()) {
-        return Err(HalError::failure("a memory of the request was cut short while it was in use"));
-    }
-    Ok(())
+    if pools.any(|pool| pool.mapping().lost_pages()) { Err(lost()) } else { Ok(()) }
+}
+
+#[cold]
+fn lost() -> HalError {
+    HalError::failure("a memory of the request was cut short while it was in use")
 }
 
 /// Says that the processor is about to use the dma-bufs among the pools, until what this returns is

@@ -56,6 +56,14 @@ impl<S: Side, Q: Quantum> Endpoint<S, Q> {
         self.waiter.set_event_flag(flag);
     }
 
+    /// Has the waits of this end leave a peer alone for a moment that writes one message after the
+    /// other (or reads them), so that both get on faster; on unless turned off. A message is what a
+    /// wait is for. Packets of several items look like such a stream to an end that waits for their
+    /// first item: there it only delays the next packet.
+    pub fn set_stream_backoff(&mut self, is_on: bool) {
+        self.waiter.set_stream_backoff(is_on);
+    }
+
     /// From now on `cancel` ends the waits of this end.
     pub fn set_cancel(&mut self, cancel: &Cancel) {
         self.waiter.interrupts().set_cancel(cancel);

@@ -97,7 +97,8 @@ pub(crate) struct Waiter {
     notify: Notify,
     recent: Recent,
     foresight: Foresight,
-    stream: StreamBackoff,
+    /// `None`: streams are not looked for.
+    stream: Option<StreamBackoff>,
     /// `true` if publications are announced: there is an event flag, and there are bits to set.
     announces: bool,
 }
@@ -113,13 +114,18 @@ impl Waiter {
             notify,
             recent: Recent::default(),
             foresight: Foresight::default(),
-            stream: StreamBackoff::default(),
+            stream: Some(StreamBackoff::default()),
         }
     }
 
     pub(crate) fn set_bits(&mut self, bits: Bits) {
         self.bits = bits;
         self.announces = self.flag.is_some() && bits.wake != 0;
+    }
+
+    /// Looks for streams from now on, or no more.
+    pub(crate) fn set_stream_backoff(&mut self, is_on: bool) {
+        self.stream = is_on.then(StreamBackoff::default);
     }
 
     /// From now on this end sleeps and announces on another word.
@@ -169,9 +175,13 @@ impl Waiter {
         options: WaitOptions,
     ) -> Result<(), QueueError> {
         self.interrupts.follow_fork();
-        self.stream.hang_back();
+        if let Some(stream) = &self.stream {
+            stream.hang_back();
+        }
         let waited = self.wait(options, || cursor.ready(bytes));
-        self.stream.learn(cursor.remembered(), bytes, cursor.ring_bytes());
+        if let Some(stream) = &mut self.stream {
+            stream.learn(cursor.remembered(), bytes, cursor.ring_bytes());
+        }
         waited
     }
 

@@ -2,6 +2,7 @@
 //! 64-bit offsets here.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
@@ -13,6 +14,21 @@ pub(crate) fn page_size() -> usize {
     // Every Linux has pages and says of how many bytes.
     let known = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     known.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(4096)
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`. A request of a burst has four readings: this is inlined down
+/// to the library's call, and `nix`'s is not.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = MaybeUninit::<libc::timespec>::zeroed();
+    // Every Linux has this clock, which starts at boot and is never negative.
+    // SAFETY: `now` is writable; zeros are a time, too, if nothing were written.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+        now.assume_init()
+    };
+    let [seconds, rest] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
 }
 
 /// Repeats a call for as long as signals interrupt it.
