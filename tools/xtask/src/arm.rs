@@ -25,7 +25,13 @@ struct Machine {
     /// Arguments without the tests that can't be emulated: they start themselves as another
     /// program, look at huge pages, or meet limits of the emulator.
     not_emulated: &'static [&'static str],
-    processors: &'static [&'static str],
+    processors: &'static [Processor],
+}
+
+/// A processor of the emulator's, and the crates whose tests run on it.
+struct Processor {
+    name: &'static str,
+    packages: &'static [&'static str],
 }
 
 const AARCH64: Machine = Machine {
@@ -40,8 +46,11 @@ const AARCH64: Machine = Machine {
         "--skip",
         "files_that_end_early_or_are_none_are_refused",
     ],
-    // With dot products and without: both kinds of kernels.
-    processors: &["max", "cortex-a72"],
+    // With dot products and without: both kinds of kernels, and nothing else is different.
+    processors: &[
+        Processor { name: "max", packages: &TESTED },
+        Processor { name: "cortex-a72", packages: &["nnburst-kernels"] },
+    ],
 };
 
 /// Crates whose own tests run there: queues, memories and models, kernels, the importer.
@@ -69,7 +78,7 @@ const ARMV7: Machine = Machine {
         "--skip",
         "more_memories_than_a_chunk_are_watched_at_once",
     ],
-    processors: &["cortex-a7"],
+    processors: &[Processor { name: "cortex-a7", packages: &TESTED }],
 };
 
 /// The tests of the lower crates on emulated processors.
@@ -95,12 +104,12 @@ impl Machine {
         Ok(is_installed(linker, package)? && has_library(self.target))
     }
 
-    fn test(&self, processor: &str) -> Outcome {
-        let what = format!("{} {processor}", self.target);
+    fn test(&self, processor: &Processor) -> Outcome {
+        let what = format!("{} {}", self.target, processor.name);
         let tests = Tests {
-            packages: &TESTED,
+            packages: processor.packages,
             args: self.not_emulated,
-            variables: &[("QEMU_CPU", processor.as_ref())],
+            variables: &[("QEMU_CPU", processor.name.as_ref())],
             ..Tests::default()
         };
         let emulator = [self.emulator.0, self.loader, "--library-path", self.libraries];
