@@ -21,7 +21,7 @@ pub(super) fn heading(out: &mut dyn Write) -> Result<(), Failure> {
             write!(out, ",{summary}_{figure}_us")?;
         }
     }
-    Ok(writeln!(out)?)
+    Ok(writeln!(out, ",processor_us,driver_processor_us")?)
 }
 
 pub(super) fn row(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
@@ -43,7 +43,9 @@ pub(super) fn row(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
             write!(out, ",{}", optional(figure))?;
         }
     }
-    Ok(writeln!(out)?)
+    let Report { processor_us, driver_processor_us, .. } = *report;
+    let [both, driver] = [processor_us, driver_processor_us].map(optional);
+    Ok(writeln!(out, ",{both},{driver}")?)
 }
 
 fn figures(summary: Option<Summary>) -> [Option<f64>; FIGURES.len()] {

@@ -124,6 +124,11 @@ struct Report {
     /// Of this process and the driver's together.
     peak_rss_mib: f64,
     driver_peak_rss_mib: Option<f64>,
+    /// Processor time per call, of this process and the driver's together, with all that they do
+    /// between calls.
+    processor_us: Option<f64>,
+    /// The driver's part of it, where it has a process of its own for this one.
+    driver_processor_us: Option<f64>,
     /// Each stream for itself, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     per_stream: Vec<StreamReport>,
@@ -153,11 +158,11 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
         fill_inputs(&mut session, source)?;
         sessions.push(session);
     }
-    let measured = series::measure(args, &mut sessions, &source.name)?;
+    let measured = series::measure(args, &mut sessions, device.driver_process(), &source.name)?;
     let own = peak_rss_mib("self").unwrap_or(0.0);
     let driver = device.driver_process().and_then(|id| peak_rss_mib(&id.to_string()));
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let series::SeriesFigures { figures, missed, took, streams } = &measured;
+    let series::SeriesFigures { figures, missed, took, processor, streams } = &measured;
     let (period, deadline) = (args.pace.period, args.engine.deadline);
     let corrected = period.map(|period| figures.waiting.corrected(period));
     if let Some(path) = &args.hgrm {
@@ -166,6 +171,8 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
     #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
     let calls_per_s = missed.of as f64 / took.as_secs_f64().max(1e-9);
     let batch = source.batch();
+    #[expect(clippy::cast_precision_loss, reason = "a figure for the eye")]
+    let per_call = |time: Duration| time.as_secs_f64() * 1e6 / missed.of.max(1) as f64;
     let of_stream = |stream: &series::Stream| StreamReport {
         runs: stream.missed.of,
         periods_missed: period.map(|_| stream.missed.periods),
@@ -199,6 +206,8 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
         compile_ms: sessions.first().map_or(0.0, |session| millis(session.compile)),
         peak_rss_mib: own + driver.unwrap_or(0.0),
         driver_peak_rss_mib: driver,
+        processor_us: processor.own.map(|own| per_call(own + processor.driver.unwrap_or_default())),
+        driver_processor_us: processor.driver.map(per_call),
         per_stream: several.map(of_stream).collect(),
     };
     Ok((report, *missed))

@@ -6,6 +6,7 @@ use super::Figures;
 use crate::args::{BenchArgs, Extent};
 use crate::failure::Failure;
 use crate::pace::{Missed, Pacer};
+use crate::process::processor_time;
 use crate::progress::Progress;
 use crate::session::{ModelSession, Sample};
 
@@ -19,7 +20,28 @@ pub(super) struct SeriesFigures {
     pub(super) missed: Missed,
     /// From the first stream's begin to the last one's end.
     pub(super) took: Duration,
+    /// The processor time that both processes had meanwhile.
+    pub(super) processor: ProcessorTimes,
     pub(super) streams: Vec<Stream>,
+}
+
+/// The processor time of all threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcessorTimes {
+    pub(super) own: Option<Duration>,
+    /// Of the driver's process, where that is known to be there for this one alone.
+    pub(super) driver: Option<Duration>,
+}
+
+impl ProcessorTimes {
+    fn now(driver: Option<u32>) -> Self {
+        Self { own: processor_time(std::process::id()), driver: driver.and_then(processor_time) }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        let both = |now: Option<Duration>, then: Option<Duration>| now?.checked_sub(then?);
+        Self { own: both(self.own, earlier.own), driver: both(self.driver, earlier.driver) }
+    }
 }
 
 /// The figures of one stream.
@@ -37,10 +59,12 @@ struct Plan {
     deadline: Option<Duration>,
 }
 
-/// Has each session warm up, and then all of them measure at the same time.
+/// Has each session warm up, and then all of them measure at the same time. `driver` is the
+/// driver's process.
 pub(super) fn measure(
     args: &BenchArgs,
     sessions: &mut [ModelSession],
+    driver: Option<u32>,
     what: &str,
 ) -> Result<SeriesFigures, Failure> {
     let extent = args.duration.map_or(Extent::Calls(args.runs), Extent::Time);
@@ -53,7 +77,7 @@ pub(super) fn measure(
         Extent::Time(_) => Progress::counting(what),
     };
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX).max(1);
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), ProcessorTimes::now(driver));
     let streams = all(sessions, |session, number| {
         // As cameras that know nothing of each other, rather than all at the same moment.
         let offset = plan.period.unwrap_or_default() / count * number;
@@ -61,6 +85,7 @@ pub(super) fn measure(
         plan.run(session, progress, offset)
     })?;
     let took = started.elapsed();
+    let processor = ProcessorTimes::now(driver).since(before);
     progress.finish();
     let mut figures = Figures::new()?;
     let mut missed = Missed { deadlines: 0, periods: 0, of: 0 };
@@ -70,7 +95,7 @@ pub(super) fn measure(
         missed.periods += stream.missed.periods;
         missed.of += stream.missed.of;
     }
-    Ok(SeriesFigures { figures, missed, took, streams })
+    Ok(SeriesFigures { figures, missed, took, processor, streams })
 }
 
 /// A tenth of what is measured, within limits.
