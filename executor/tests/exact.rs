@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use nnburst_executor::{AlignedBytes, CompileOptions, Control, Input, Isa, Output, Plan, Snapshot};
+use nnburst_executor::testing::through_a_cache;
+use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
     View, ViewMut,
@@ -52,20 +53,6 @@ fn product(rows: u32, columns: u32, weights: &[f32]) -> Model {
     Model { main, operand_values, ..Model::default() }
 }
 
-/// The same plan from what a cache keeps of it.
-fn through_a_cache(plan: &Plan, model: &Model, options: &CompileOptions) -> Plan {
-    let snapshot = plan.snapshot(model).unwrap();
-    let end = |entry: &nnburst_executor::PackedEntry| entry.offset + entry.length;
-    let len = snapshot.entries.iter().map(end).max().unwrap_or(0);
-    let mut weights = AlignedBytes::zeroed(usize::try_from(len).unwrap());
-    for (entry, packed) in snapshot.entries.iter().zip(snapshot.weights()) {
-        let at = usize::try_from(entry.offset).unwrap();
-        weights.as_mut_slice()[at..][..packed.len()].copy_from_slice(packed);
-    }
-    let Snapshot { model, absent, entries, .. } = snapshot;
-    Plan::restore(model, absent, &entries, weights, options, &Control::default()).unwrap().0
-}
-
 fn run(plan: &Plan, xs: &[f32]) -> Vec<f32> {
     let given = bytes(xs);
     let mut made = vec![0; given.len()];
@@ -111,7 +98,7 @@ fn factors_that_change_nothing_change_nothing() {
                     let plan = Plan::compile(&model, &options).unwrap();
                     let what = format!("{what} of {columns} for {rows} rows, {isa:?}");
                     assert_eq!(run(&plan, &xs), want, "{what}");
-                    let kept = through_a_cache(&plan, &model, &options);
+                    let kept = through_a_cache(&plan, &model, &options).unwrap().0;
                     assert_eq!(run(&kept, &xs), want, "{what}, from a cache");
                 }
             }

@@ -7,6 +7,8 @@ mod once;
 #[path = "common/plan.rs"]
 mod plan;
 
+use nnburst_executor::Plan;
+use nnburst_executor::testing::through_a_cache;
 use nnburst_hal::{Operation, OperationType};
 use nnburst_tflite::testing::{TfliteFile, Value};
 use nnburst_tflite::{ImportOptions, Imported, TensorKind};
@@ -23,10 +25,21 @@ fn weight(at: usize) -> i8 {
     i8::try_from(at * 5 % 16).unwrap() - 8
 }
 
-/// A dense layer with 4-bit or 8-bit weights, and blocks of the size given.
-fn layer(kind: TensorKind, block: i32, scales: i32) -> TfliteFile {
+/// A dense layer of so many rows with 4-bit or 8-bit weights, which have `blocks` scales for each
+/// unit.
+struct Layer {
+    rows: i32,
+    kind: TensorKind,
+    blocks: i32,
+}
+
+const LAYER: Layer = Layer { rows: 2, kind: TensorKind::Int4, blocks: 2 };
+
+/// The file of a layer that says of its blocks that they are of this size, and which tensor has
+/// their scales.
+fn file(Layer { rows, kind, blocks }: Layer, block: i32, scales: i32) -> TfliteFile {
     let mut file = TfliteFile::new();
-    let x = file.input("x", TensorKind::Float32, &[2, 8]);
+    let x = file.input("x", TensorKind::Float32, &[rows, 8]);
     let bytes: Vec<u8> = match kind {
         TensorKind::Int4 => (0..UNITS * DEPTH / 2)
             .map(|pair| [weight(2 * pair), weight(2 * pair + 1)].map(|it| it.cast_unsigned() & 15))
@@ -35,12 +48,13 @@ fn layer(kind: TensorKind, block: i32, scales: i32) -> TfliteFile {
         _ => (0..UNITS * DEPTH).map(|at| weight(at).cast_unsigned()).collect(),
     };
     let weights = file.constant("weights", kind, &[3, 8], &bytes);
-    let bytes: Vec<u8> = SCALES.iter().flat_map(|(bits, _)| bits.to_le_bytes()).collect();
-    file.constant("scales", TensorKind::Float16, &[3, 2], &bytes);
+    let count = UNITS * usize::try_from(blocks).unwrap();
+    let bytes: Vec<u8> = SCALES[..count].iter().flat_map(|(bits, _)| bits.to_le_bytes()).collect();
+    file.constant("scales", TensorKind::Float16, &[3, blocks], &bytes);
     let details = vec![(0, Value::I32(scales)), (1, Value::I32(-1)), (2, Value::I32(block))];
     let quantization = vec![(4, Value::U8(2)), (5, Value::Table(details))];
     file.tensor_fields(weights, vec![(4, Value::Table(quantization))]);
-    let y = file.tensor("y", TensorKind::Float32, &[2, 3]);
+    let y = file.tensor("y", TensorKind::Float32, &[rows, 3]);
     file.operator_with("FULLY_CONNECTED", &[x, weights, -1], &[y], 8, Vec::new());
     file.outputs(&[y]);
     file
@@ -56,7 +70,7 @@ fn each_block_has_its_scale() {
     for kind in [TensorKind::Int4, TensorKind::Int8] {
         for extension in [false, true] {
             let options = ImportOptions { extension, ..ImportOptions::default() };
-            let file = layer(kind, 4, 2).build();
+            let file = file(Layer { kind, ..LAYER }, 4, 2).build();
             let imported = Imported::from_bytes_with(&file, options).unwrap();
             let is_own = |it: &Operation| matches!(it.kind, OperationType::Extension(_));
             assert_eq!(imported.model.main.operations.iter().any(is_own), extension);
@@ -77,12 +91,31 @@ fn each_block_has_its_scale() {
     }
 }
 
+/// What a cache keeps of the constants must be enough for all that is made of them: for a row of
+/// its own by 4-bit weights, and for several.
+#[test]
+fn a_layer_from_a_cache_computes_what_it_did() {
+    for (rows, blocks) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+        let options = ImportOptions { extension: true, ..ImportOptions::default() };
+        let file = file(Layer { rows, blocks, ..LAYER }, 8 / blocks, 2).build();
+        let imported = Imported::from_bytes_with(&file, options).unwrap();
+        let plan = plan::compile(&imported).unwrap();
+        let (restored, _) = through_a_cache(&plan, &imported.model, &plan::options()).unwrap();
+        let x = (0..8 * rows).map(|at| f32::from(i16::try_from(at * 7 % 11).unwrap()) - 4.25);
+        let bytes: Vec<u8> = x.flat_map(f32::to_le_bytes).collect();
+        let run = |plan: &Plan| once::run(&mut plan.session(), &imported, &[&bytes], &[]).0;
+        let want = run(&plan);
+        assert!(want[0].iter().any(|&byte| byte != 0), "a result worth comparing");
+        assert_eq!(run(&restored), want, "{rows} rows, {blocks} blocks");
+    }
+}
+
 #[test]
 fn broken_blocks_are_refused() {
     for (block, scales) in
         [(0, 2), (-4, 2), (3, 2), (8, 2), (i32::MAX, 2), (4, -1), (4, 99), (4, 0)]
     {
-        let file = layer(TensorKind::Int4, block, scales).build();
+        let file = file(LAYER, block, scales).build();
         let why = Imported::from_bytes(&file).unwrap_err().to_string();
         assert!(why.contains("has scales of blocks"), "{why}");
     }

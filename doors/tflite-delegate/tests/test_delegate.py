@@ -183,6 +183,22 @@ class Models(unittest.TestCase):
                     it.allocate_tensors()
                 self.assertLess(its.difference(its.run(ours, size), its.run(plain, size)), NEAR)
 
+    def test_a_network_resized_to_no_elements_is_refused_by_the_tensors_name(self):
+        path = its.model("hello_world_float")
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            ours, plain = its.interpreter(path, [its.delegate(device=device, log="quiet")]), its.interpreter(path)
+            detail = ours.get_input_details()[0]
+            ours.resize_tensor_input(detail["index"], [0, 1])
+            with self.assertRaises(RuntimeError) as raised:
+                ours.allocate_tensors()
+            self.assertIn(detail["name"], str(raised.exception))
+            self.assertIn("has no elements", str(raised.exception))
+            # Nothing is lost: other extents are taken again.
+            for it in [ours, plain]:
+                it.resize_tensor_input(detail["index"], [2, 1])
+                it.allocate_tensors()
+            self.assertLess(its.difference(its.run(ours, 2), its.run(plain, 2)), NEAR)
+
     def test_only_other_nodes_or_shapes_are_compiled(self):
         def compiled(program):
             written, code = said("import numpy as np\n" + program)

@@ -145,6 +145,7 @@ mod tests {
     use nnburst_hal::{Operand, OperandType, Operation, OperationType, View, ViewMut};
 
     use super::*;
+    use crate::testing::through_a_cache;
     use crate::{Input, Output};
 
     /// Two units over three inputs: weights, recurrent weights, bias.
@@ -278,7 +279,7 @@ mod tests {
     /// Sees that a plan from a cache that lacks so many bytes of constants computes what it did.
     fn check_restored(model: &Model, lacking: u32) {
         let plan = Plan::compile(model, &CompileOptions::default()).unwrap();
-        let (restored, absent) = through_a_cache(&plan, model);
+        let (restored, absent) = through_a_cache(&plan, model, &CompileOptions::default()).unwrap();
         assert_eq!(absent, u64::from(lacking));
         let run = |plan: &Plan| {
             let image = [0x3f; 9 * 1024];
@@ -310,26 +311,12 @@ mod tests {
         check_restored(&made.model(), 10 * CHANNELS * 4);
     }
 
-    /// What a plan is once it was taken apart and put together again, and the bytes that are kept
-    /// packed alone.
-    fn through_a_cache(plan: &Plan, model: &Model) -> (Plan, u64) {
-        let snapshot = plan.snapshot(model).unwrap();
-        let mut weights = AlignedBytes::zeroed(1 << 16);
-        for (entry, packed) in snapshot.entries.iter().zip(snapshot.weights()) {
-            let at = usize::try_from(entry.offset).unwrap();
-            weights.as_mut_slice()[at..][..packed.len()].copy_from_slice(packed);
-        }
-        let Snapshot { model, absent, entries, .. } = snapshot;
-        let (options, control) = (CompileOptions::default(), Control::default());
-        let restored = Plan::restore(model, absent, &entries, weights, &options, &control).unwrap();
-        (restored.0, absent)
-    }
-
     #[test]
     fn the_matrices_of_a_recurrent_cell_are_kept_packed_and_only_so() {
         let model = rnn();
         let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
-        let (restored, absent) = through_a_cache(&plan, &model);
+        let (restored, absent) =
+            through_a_cache(&plan, &model, &CompileOptions::default()).unwrap();
         assert_eq!(absent, 24 + 16, "both matrices, not the bias");
         assert_eq!(run(&restored), run(&plan));
     }
