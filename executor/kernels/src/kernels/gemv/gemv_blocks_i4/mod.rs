@@ -78,7 +78,8 @@ impl GemvBlocks {
         }
         let variant = VARIANTS.best(isa);
         let (panels, lines) = (columns.div_ceil(COLUMNS), block / DEPTH);
-        let bytes = panels * blocks * (lines + 1) * LINE;
+        // Sixteen times the weights where there is one column.
+        let bytes = panels.checked_mul(blocks)?.checked_mul((lines + 1) * LINE)?;
         let weights = Packed::new("gemv_blocks_i4", bytes, |packed| {
             let out = packed.typed_mut::<u8>();
             let rows = weights.chunks_exact(depth).zip(scales.chunks_exact(blocks));
