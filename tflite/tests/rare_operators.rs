@@ -488,3 +488,31 @@ fn logarithms_of_probabilities_are_within_a_step() {
         }
     }
 }
+
+#[test]
+fn numbers_of_16_bits_are_equal_by_their_values_and_less_by_what_is_stored() {
+    // -8.61864 and -8.61785: in 256ths of one both are -2206.
+    const VALUES: [i16; 2] = [-14_596, -31_355];
+    let compare = |name: &str, scales: Option<[f32; 2]>| {
+        let mut file = TfliteFile::new();
+        let operands = [0, 1].map(|at| {
+            let operand = file.input(["a", "b"][at], TensorKind::Int16, &[1]);
+            if let Some(scales) = scales {
+                file.quantize(operand, &[scales[at]], &[0], 0);
+            }
+            operand
+        });
+        let result = file.tensor("result", TensorKind::Bool, &[1]);
+        file.operator(name, &operands, &[result]);
+        file.outputs(&[result]);
+        let inputs = VALUES.map(|value| value.to_le_bytes().to_vec());
+        run(&file, &inputs).remove(0)[0] == 1
+    };
+    let scales = Some([0.000_590_479_6, 0.000_274_847_8]);
+    assert!(compare("EQUAL", scales));
+    assert!(!compare("NOT_EQUAL", scales));
+    assert!(!compare("LESS", scales), "-14596 is stored, and -31355");
+    assert!(compare("GREATER_EQUAL", scales));
+    assert!(!compare("EQUAL", None));
+    assert!(compare("NOT_EQUAL", None));
+}

@@ -427,17 +427,26 @@ impl Order {
     }
 }
 
-/// 8-bit values of different scales are compared with 8 bits to spare.
+/// Values of 8 bits, which may have different scales, are compared as 256ths of one. So are those of
+/// 16 bits whether they are equal; which of these is less, TFLite's kernels tell by what is stored.
 pub(super) fn compare(call: &mut OperatorCall<'_, '_>, order: Order) -> Lowered {
     let pair = pair(call)?;
     if pair.result.kind != ElementKind::Bool {
         return Err(OpError::output(0, "is not of booleans").into());
     }
-    if matches!(pair.a.kind, ElementKind::I8 | ElementKind::U8) {
+    let by_value = match pair.a.kind {
+        ElementKind::I8 | ElementKind::U8 => true,
+        ElementKind::I16 => {
+            let has_scales = pair.a.scale > 0.0 && pair.b.scale > 0.0;
+            has_scales && matches!(order, Order::Equal | Order::NotEqual)
+        }
+        _ => false,
+    };
+    if by_value {
         const SPARE: i32 = 8;
         let [of_a, of_b] = [&pair.a, &pair.b].map(|it| Multiplier::new(f64::from(it.scale)));
         let points = [pair.a.zero_point, pair.b.zero_point];
-        by_kind!(pair.a.kind, [I8 i8, U8 u8], T => emit(call, &pair, move |a: T, b: T| {
+        by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => emit(call, &pair, move |a: T, b: T| {
             let a = of_a.apply((a.wide() - points[0]) << SPARE);
             let b = of_b.apply((b.wide() - points[1]) << SPARE);
             u8::from(order.holds(a, b))
