@@ -211,8 +211,8 @@ impl<D: PacketElement> Receiver<D> {
         // news.
         let wake = if pipelined { NOT_FULL } else { 0 };
         consumer.set_bits(Bits { wait: NOT_EMPTY, wake });
-        // The items of a packet come together.
-        consumer.set_stream_backoff(false);
+        // With one request in flight there are no streams: what comes together is one packet.
+        consumer.set_stream_backoff(pipelined);
         Ok(Self {
             consumer,
             storage: storage.into_boxed_slice(),
