@@ -120,6 +120,15 @@ fn gemm(c: &mut Criterion) {
         let weights = Weights { values: &values, bytes: ASYMMETRIC };
         gemm_i8::Gemm::new(isa, patches, ASYMMETRIC, weights, &bias, scaling(columns)).unwrap()
     });
+    // One vector of columns; a weight's difference from its zero point may take nine bits.
+    let (rows, depth, columns) = (1024, 144, 16);
+    let patches = Patches::matrix(rows, depth);
+    let weights: Vec<u8> = (60u8..).step_by(3).take(48).cycle().take(depth * columns).collect();
+    let bias = vec![0; columns];
+    convolution(c, "gemm_i8_narrow", rows * depth * columns, |isa| {
+        let weights = Weights { values: &weights, bytes: Bytes::new(0, 70) };
+        gemm_i8::Gemm::new(isa, patches, ASYMMETRIC, weights, &bias, scaling(columns)).unwrap()
+    });
 }
 
 fn gemv(c: &mut Criterion) {
@@ -296,7 +305,9 @@ fn elementwise(c: &mut Criterion) {
     });
     let (a, b, mut y) = (vec![100u8; ELEMENTS], vec![200u8; ELEMENTS], vec![0u8; ELEMENTS]);
     let (one, bytes) = (Multiplier::new(0.5), [ASYMMETRIC; 2]);
-    let make = |isa| add_i8::Add::new(isa, bytes, [one; 2], one, 0, (0, 255));
+    // Operands have twenty more bits, which the sum loses.
+    let sum = Multiplier::new(0.6 / 2f64.powi(19));
+    let make = |isa| add_i8::Add::new(isa, bytes, [one; 2], sum, 0, (0, 255));
     family(c, "add_i8", ELEMENTS, make, |add| {
         add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
     });

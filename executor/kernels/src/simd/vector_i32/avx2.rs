@@ -3,13 +3,14 @@
 use core::arch::x86_64::{
     __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_cvtsi128_si64, _mm_loadl_epi64,
     _mm_set1_epi8, _mm_storel_epi64, _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_andnot_ps, _mm256_castps_si256, _mm256_castsi256_si128,
-    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32,
-    _mm256_cvtps_epi32, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_max_ps, _mm256_min_epi32,
-    _mm256_min_ps, _mm256_movemask_epi8, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_round_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32,
-    _mm256_srav_epi32, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_andnot_si256, _mm256_castps_si256,
+    _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi8_epi32,
+    _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_extracti128_si256,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32,
+    _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_epi8, _mm256_mul_ps,
+    _mm256_mullo_epi32, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
+    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32, _mm256_storeu_si256,
+    _mm256_sub_epi32, _mm256_sub_ps,
 };
 
 use super::{I32Simd, load_few, store_few};
@@ -69,6 +70,18 @@ impl I32Simd for I32x8 {
     }
 
     #[inline(always)]
+    unsafe fn first_signed_bytes(_: Avx2, from: *const u8, count: usize) -> Self {
+        // SAFETY: as many as the caller promises, or our own eight.
+        unsafe {
+            if count >= Self::LANES {
+                return Self(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast())));
+            }
+            let few = load_few(from, count).to_le_bytes();
+            Self(_mm256_cvtepi8_epi32(_mm_loadl_epi64(few.as_ptr().cast())))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8, count: usize) {
         // SAFETY: as many as the caller promises; a vector is proof of the instruction set.
         unsafe {
@@ -107,9 +120,9 @@ impl I32Simd for I32x8 {
     }
 
     #[inline(always)]
-    fn and(self, other: Self) -> Self {
+    fn missing(self, other: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { _mm256_and_si256(self.0, other.0) })
+        Self(unsafe { _mm256_andnot_si256(self.0, other.0) })
     }
 
     #[inline(always)]

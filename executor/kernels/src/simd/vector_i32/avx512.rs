@@ -2,12 +2,13 @@
 
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_abs_ps,
-    _mm512_add_epi32, _mm512_and_si512, _mm512_castps_si512, _mm512_cmpge_epu32_mask,
-    _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32, _mm512_dpwssd_epi32,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8, _mm512_maskz_mov_epi32,
-    _mm512_max_epi32, _mm512_max_epu32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_mullo_epi32, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_sllv_epi32, _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
+    _mm512_add_epi32, _mm512_andnot_si512, _mm512_castps_si512, _mm512_cmpge_epu32_mask,
+    _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32,
+    _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8,
+    _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32, _mm512_max_ps, _mm512_min_epi32,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_roundscale_ps, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_sllv_epi32, _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
+    _mm512_sub_ps,
 };
 
 use super::I32Simd;
@@ -72,6 +73,12 @@ impl I32Simd for I32x16 {
     }
 
     #[inline(always)]
+    unsafe fn first_signed_bytes(_: Avx512, from: *const u8, count: usize) -> Self {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        Self(unsafe { _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask(count), from.cast())) })
+    }
+
+    #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8, count: usize) {
         // SAFETY: as the caller promises; what is behind is masked out.
         unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), mask(count), self.0) };
@@ -102,9 +109,9 @@ impl I32Simd for I32x16 {
     }
 
     #[inline(always)]
-    fn and(self, other: Self) -> Self {
+    fn missing(self, other: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { _mm512_and_si512(self.0, other.0) })
+        Self(unsafe { _mm512_andnot_si512(self.0, other.0) })
     }
 
     #[inline(always)]

@@ -60,6 +60,12 @@ pub(crate) trait I32Simd: Copy {
     /// They are readable.
     unsafe fn first_bytes(isa: Self::Isa, from: *const u8, count: usize, flip: u8) -> Self;
 
+    /// The same of signed bytes, read as such.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn first_signed_bytes(isa: Self::Isa, from: *const u8, count: usize) -> Self;
+
     /// Stores the lowest byte of the first `count` lanes, at most all.
     ///
     /// # Safety
@@ -76,7 +82,8 @@ pub(crate) trait I32Simd: Copy {
     /// whatever the sign.
     fn mul_add_16(self, numbers: Self, factors: Self) -> Self;
 
-    fn and(self, other: Self) -> Self;
+    /// The bits of `other` that are not set here.
+    fn missing(self, other: Self) -> Self;
 
     /// The first `count` numbers; the other lanes are 0.
     fn first(self, count: usize) -> Self;

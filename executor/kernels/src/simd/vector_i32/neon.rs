@@ -1,10 +1,11 @@
 //! Eight numbers in two registers, as eight bytes widen to.
 
 use core::arch::aarch64::{
-    int32x4_t, uint32x4_t, vabsq_f32, vaddq_s32, vandq_s32, vcgeq_u32, vcltq_s32, vcombine_s16,
-    vcvtq_f32_s32, vcvtq_s32_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s32, veor_u8, vget_high_u16,
-    vget_lane_u64, vget_low_u16, vld1_u8, vld1q_f32, vld1q_s32, vmaxq_f32, vmaxq_s32, vmaxq_u32,
-    vmaxvq_u32, vminq_f32, vminq_s32, vmlal_s16, vmovl_u8, vmovl_u16, vmovn_s16, vmovn_s32,
+    int32x4_t, uint32x4_t, vabsq_f32, vaddq_s32, vandq_s32, vbicq_s32, vcgeq_u32, vcltq_s32,
+    vcombine_s16, vcreate_s8, vcvtq_f32_s32, vcvtq_s32_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s32,
+    veor_u8, vget_high_s16, vget_high_u16, vget_lane_u64, vget_low_s16, vget_low_u16, vld1_s8,
+    vld1_u8, vld1q_f32, vld1q_s32, vmaxq_f32, vmaxq_s32, vmaxq_u32, vmaxvq_u32, vminq_f32,
+    vminq_s32, vmlal_s16, vmovl_s8, vmovl_s16, vmovl_u8, vmovl_u16, vmovn_s16, vmovn_s32,
     vmulq_f32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
     vreinterpretq_s32_f32, vreinterpretq_s32_u32, vreinterpretq_u32_s32, vrndnq_f32, vshlq_s32,
     vst1_u8, vst1q_s32, vsubq_f32, vsubq_s32,
@@ -103,6 +104,20 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
+    unsafe fn first_signed_bytes(_: Neon, from: *const u8, count: usize) -> Self {
+        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
+        // instruction set.
+        unsafe {
+            let bytes = match count {
+                8.. => vld1_s8(from.cast()),
+                _ => vcreate_s8(load_few(from, count)),
+            };
+            let wide = vmovl_s8(bytes);
+            Self([vmovl_s16(vget_low_s16(wide)), vmovl_s16(vget_high_s16(wide))])
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8, count: usize) {
         let [low, high] = self.0;
         // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
@@ -148,9 +163,9 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
-    fn and(self, other: Self) -> Self {
+    fn missing(self, other: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
-        self.both(other, |a, b| unsafe { vandq_s32(a, b) })
+        self.both(other, |a, b| unsafe { vbicq_s32(b, a) })
     }
 
     #[inline(always)]

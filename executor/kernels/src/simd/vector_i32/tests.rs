@@ -29,7 +29,7 @@ impl Kernel for Lanes {
         assert_eq!(lanes(a.add(b)), of(&|at| x(at).wrapping_add(y(at))));
         assert_eq!(lanes(a.sub(b)), of(&|at| x(at).wrapping_sub(y(at))));
         assert_eq!(lanes(a.mul(b)), of(&|at| x(at).wrapping_mul(y(at))));
-        assert_eq!(lanes(a.and(b)), of(&|at| x(at) & y(at)));
+        assert_eq!(lanes(a.missing(b)), of(&|at| !x(at) & y(at)));
         assert_eq!(lanes(a.shift_left::<20>()), of(&|at| x(at) << 20));
         assert_eq!(lanes(a.shift_right(all(9))), of(&|at| x(at) >> 9));
         assert_eq!(lanes(a.clamp(all(-77), all(1 << 20))), of(&|at| x(at).clamp(-77, 1 << 20)));
@@ -50,7 +50,7 @@ impl Kernel for Lanes {
         let distance = |at: usize| (real(at) - real(at).round_ties_even()).abs();
         assert_eq!(lanes(apart), of(&|at| distance(at).to_bits().cast_signed()));
         let small = a.shift_right(all(22));
-        let factors = b.shift_right(all(22)).and(all(0xffff));
+        let factors = all(!0xffff).missing(b.shift_right(all(22)));
         let product =
             |at: usize| xs[2 * S::I32::LANES + at].wrapping_add((x(at) >> 22) * (y(at) >> 22));
         assert_eq!(lanes(c.mul_add_16(small, factors)), of(&product));
@@ -64,6 +64,10 @@ impl Kernel for Lanes {
             // SAFETY: as above.
             let first = lanes(unsafe { S::I32::first_bytes(isa, bytes.as_ptr(), count, 0x80) });
             assert_eq!(first[..count], lanes(wide)[..count]);
+            // SAFETY: as above.
+            let signed = lanes(unsafe { S::I32::first_signed_bytes(isa, bytes.as_ptr(), count) });
+            let want = of(&|at| i32::from(bytes[at].cast_signed()));
+            assert_eq!(signed[..count], want[..count]);
             let mut got = vec![9; S::I32::LANES + 1];
             // SAFETY: at most a vector.
             unsafe { a.store_bytes(got.as_mut_ptr(), count) };

@@ -23,12 +23,24 @@ pub struct AddRows {
     near: Option<Near>,
 }
 
-/// The result to within `margin`, by one multiplication for each operand:
-/// `(a * x + b * y + offset) >> bits`, where x and y are bytes read as unsigned ones.
+/// The result by one multiplication for each operand, where that is certain:
+/// `(a * x + b * y + offset) >> bits`, with x and y as bytes are stored, signed or not.
 ///
-/// The reference rounds six times. All that may add up to a small part of a step, so that the
-/// result is certain unless it lies next to where rounding changes, which is rare; only then the
-/// reference's way must be gone.
+/// With real factors `A` and `B` instead of `a` and `b`, and bytes less their zero points, the sum
+/// is `T`, the real result in steps of `2^-bits`, half a step of the output included. Two things
+/// lead away from the reference:
+///
+/// - `a * x` differs from `A * x` by the rounding of `a` times a byte. `offset` takes away what that
+///   is for a byte in the middle, so that 127.5 times the rounding is left, of both factors, and
+///   1/2 for `offset` itself.
+/// - The reference rounds an operand to an integer twice, by at most 1/2 each time (the first of
+///   them is shifted right then), and the sum of both, at most 2 away from the real one, to an
+///   integer that is shifted right by `-sum.shift`. Its last rounding is that of `T` to the steps
+///   of the output, but for halves below zero, which `T` has where its lower bits are 0.
+///
+/// `margin` is more than both together, and `offset` has it too. Where the lower bits of the sum are
+/// at least `2 * margin`, no number within `margin` of `T` is across a step of the output or on it.
+/// There the shifted sum is the reference's result; elsewhere the reference's way must be gone.
 #[derive(Clone, Copy, Debug)]
 struct Near {
     a: i32,
@@ -47,24 +59,27 @@ impl Near {
         zero: i32,
     ) -> Option<Self> {
         let real = |m: Multiplier| f64::from(m.fraction) * 2f64.powi(m.shift - 31);
-        let [a, b] = multipliers.map(|m| real(m) * real(sum) * f64::from(1 << EXTRA_BITS));
-        // Both operands and the zero point stay within 31 bits.
-        let reach = 255.0 * (a.abs() + b.abs()) + 512.0;
-        let bits = (8..=20).rev().find(|&bits| reach * 2f64.powi(bits) < f64::from(1 << 30))?;
+        let factors = multipliers.map(|m| real(m) * real(sum) * f64::from(1 << EXTRA_BITS));
+        let zeros = bytes.map(|bytes| f64::from(bytes.zero_point));
+        // The sum stays within 32 bits, and steps are shifted out of them.
+        let widest = |at: usize| factors[at].abs() * zeros[at].max(255.0 - zeros[at]);
+        let reach = widest(0) + widest(1) + f64::from(zero).abs() + 1.0;
+        let bits = (8..=23).rev().find(|&bits| reach * 2f64.powi(bits) < 2f64.powi(31))?;
         let step = 2f64.powi(bits);
-        #[expect(clippy::cast_possible_truncation, reason = "below 2^30")]
-        let nearest = |x: f64| (x * step).round() as i32;
-        let (a, b) = (nearest(a), nearest(b));
-        // Of each factor half a unit times a byte; of each operand two roundings to integers
-        // at most, as those of the sum; and what the sum's own first rounding is worth after the
-        // shift.
-        let error = 255.0 / step + 2.0 * real(sum).abs() + 2f64.powi(sum.shift);
-        let margin = nearest(error) + 2;
-        let away = |factor: i32, bytes: Bytes| factor.wrapping_mul(bytes.zero_point);
-        let offset = ((2 * zero + 1) << (bits - 1))
-            .wrapping_sub(away(a, bytes[0]))
-            .wrapping_sub(away(b, bytes[1]));
-        (margin < 1 << (bits - 4)).then_some(Self { a, b, offset, bits, margin })
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^31")]
+        let nearest = |x: f64| x.round() as i32;
+        let [a, b] = factors.map(|factor| nearest(factor * step));
+        let lost = [factors[0] * step - f64::from(a), factors[1] * step - f64::from(b)];
+        let rounding = (lost[0].abs() + lost[1].abs()) * 127.5 + 0.5;
+        let reference = 2.0 * real(sum).abs() + 2f64.powi(sum.shift - 1);
+        let margin = nearest(rounding + reference * step) + 2;
+        // Zero points are those of the unsigned reading: so much above the stored byte.
+        let above = f64::from(bytes[0].flip);
+        let offset = (f64::from(zero) + 0.5) * step
+            - (factors[0] * (zeros[0] - above) + factors[1] * (zeros[1] - above)) * step
+            + (lost[0] + lost[1]) * (127.5 - above);
+        let fits = margin < 1 << (bits - 4) && offset.abs() < 2f64.powi(31);
+        fits.then(|| Self { a, b, offset: nearest(offset).wrapping_add(margin), bits, margin })
     }
 }
 

@@ -37,3 +37,51 @@ fn every_pair_of_bytes() {
         }
     }
 }
+
+/// As the executor makes multipliers: the larger scale becomes a half, the sum has what is left.
+#[test]
+fn every_pair_of_bytes_of_many_scales() {
+    let a: Vec<u8> = (0..=255).flat_map(|a| [a; 256]).collect();
+    let b: Vec<u8> = (0..256).flat_map(|_| 0..=255).collect();
+    let mut state = 7u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 16
+    };
+    for round in 0..24 {
+        let [first, second, half] = [(); 3].map(|()| f64::from(1 + random()) * 2f64.powi(-20));
+        let output = 2.0 * half;
+        let (flip, sign) = ([0, 0x80][round % 2], [1, -1][round / 2 % 2]);
+        let twice = 2.0 * first.max(second);
+        let multipliers = [first / twice, second / twice].map(Multiplier::new);
+        let [one, mut other] = multipliers;
+        other.fraction *= sign;
+        let sum = Multiplier::new(twice / (f64::from(1 << EXTRA_BITS) * output));
+        let zeros = [(); 3].map(|()| i32::from(random().to_le_bytes()[0]));
+        let bytes = [zeros[0], zeros[1]].map(|zero_point| Bytes { flip, zero_point });
+        let (zero_point, range) = match flip {
+            0 => (zeros[2], (0, 255)),
+            _ => (zeros[2] - 128, (-128, 127)),
+        };
+        let operand = |byte: u8, bytes: Bytes, m: Multiplier| {
+            let x = (i32::from(byte ^ bytes.flip) - bytes.zero_point) << EXTRA_BITS;
+            rdbpot(srdhm(x, m.fraction), -m.shift)
+        };
+        let want: Vec<u8> = a
+            .iter()
+            .zip(&b)
+            .map(|(&a, &b)| {
+                let wide = operand(a, bytes[0], one) + operand(b, bytes[1], other);
+                let stored = rdbpot(srdhm(wide, sum.fraction), -sum.shift) + zero_point;
+                stored.clamp(range.0, range.1).to_le_bytes()[0]
+            })
+            .collect();
+        for variant in VARIANTS.all() {
+            let add = Add::new(variant.isa, bytes, [one, other], sum, zero_point, range);
+            let mut got = vec![99; a.len()];
+            add.compute(In::of(&a), In::of(&b), Out::of(&mut got)).unwrap();
+            let wrong = (0..a.len()).find(|&at| got[at] != want[at]);
+            assert_eq!(wrong, None, "{:?} {first} {second} {output} {zeros:?}", variant.isa);
+        }
+    }
+}

@@ -16,7 +16,10 @@ impl Kernel for Add {
         // SAFETY: as the caller promises.
         unsafe {
             match rows.near {
-                Some(near) => Certain::<S::I32>::new(isa, rows, near).all(rows),
+                Some(near) if rows.flip == 0 => {
+                    Certain::<S::I32>::new(isa, rows, near).all::<false>(rows);
+                }
+                Some(near) => Certain::<S::I32>::new(isa, rows, near).all::<true>(rows),
                 None => exact::<S::I32>(isa, rows, 0, rows.len),
             }
         }
@@ -29,9 +32,10 @@ struct Certain<V: RequantiseSimd> {
     b: V,
     offset: V,
     bits: V,
+    /// All bits below a step of the output.
     fraction: V,
-    margin: V,
-    within: V,
+    /// So many of them missing, a result is uncertain.
+    limit: V,
     range: V::Narrow,
 }
 
@@ -45,8 +49,7 @@ impl<V: RequantiseSimd> Certain<V> {
             offset: V::splat(isa, near.offset),
             bits: V::splat(isa, near.bits),
             fraction: V::splat(isa, step - 1),
-            margin: V::splat(isa, near.margin),
-            within: V::splat(isa, step - 2 * near.margin),
+            limit: V::splat(isa, step - 2 * near.margin),
             range: V::narrow(isa, rows.sum.range()),
         }
     }
@@ -54,16 +57,16 @@ impl<V: RequantiseSimd> Certain<V> {
     /// # Safety
     /// As for the rows.
     #[inline(always)]
-    unsafe fn all(&self, rows: &AddRows) {
+    unsafe fn all<const SIGNED: bool>(&self, rows: &AddRows) {
         let block = 4 * V::LANES;
         let whole = rows.len / block * block;
         // SAFETY: elements of the rows.
         unsafe {
             for at in (0..whole).step_by(block) {
-                self.block(rows, at, block);
+                self.block::<SIGNED>(rows, at, block);
             }
             if whole < rows.len {
-                self.block(rows, whole, rows.len - whole);
+                self.block::<SIGNED>(rows, whole, rows.len - whole);
             }
         }
     }
@@ -73,26 +76,37 @@ impl<V: RequantiseSimd> Certain<V> {
     /// # Safety
     /// As for the rows, which have `count` elements there.
     #[inline(always)]
-    unsafe fn block(&self, rows: &AddRows, at: usize, count: usize) {
+    unsafe fn block<const SIGNED: bool>(&self, rows: &AddRows, at: usize, count: usize) {
         // SAFETY: as the caller promises; none are read where there are none.
         unsafe {
             let (mut values, mut furthest) = ([self.a; 4], self.a.filled(0));
             for (v, value) in values.iter_mut().enumerate() {
                 let (at, lanes) = (at + v * V::LANES, lanes_of(v, count, V::LANES));
-                let x = V::first_bytes(self.a.isa(), rows.a.wrapping_add(at), lanes, rows.flip)
-                    .mul(self.a);
-                let y = V::first_bytes(self.a.isa(), rows.b.wrapping_add(at), lanes, rows.flip)
-                    .mul(self.b);
+                let x = self.bytes::<SIGNED>(rows.a.wrapping_add(at), lanes).mul(self.a);
+                let y = self.bytes::<SIGNED>(rows.b.wrapping_add(at), lanes).mul(self.b);
                 let sum = x.add(y).add(self.offset);
-                // How far above the margin it is, as an unsigned number.
-                let above = sum.and(self.fraction).sub(self.margin);
-                furthest = furthest.max_unsigned(above.first(lanes));
+                furthest = furthest.max_unsigned(sum.missing(self.fraction).first(lanes));
                 *value = sum.shift_right(self.bits);
             }
-            if furthest.any_reaches_unsigned(self.within) {
+            if furthest.any_reaches_unsigned(self.limit) {
                 V::Isa::run::<Exact>(&(*rows, at, at + count));
             } else {
                 V::store_narrow(values, &self.range, rows.output.add(at), count);
+            }
+        }
+    }
+
+    /// The first `count` bytes as they are stored, at most a vector.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn bytes<const SIGNED: bool>(&self, from: *const u8, count: usize) -> V {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match SIGNED {
+                true => V::first_signed_bytes(self.a.isa(), from, count),
+                false => V::first_bytes(self.a.isa(), from, count, 0),
             }
         }
     }
