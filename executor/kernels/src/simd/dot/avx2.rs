@@ -34,11 +34,6 @@ impl Dot for Avx2 {
     }
 
     #[inline(always)]
-    fn same_words(self, word: i32) -> I32x8 {
-        I32x8::splat(self, word)
-    }
-
-    #[inline(always)]
     fn dot(self, sums: I32x8, word: I32x8, words: I32x8) -> I32x8 {
         // SAFETY: `Avx2` proves the instruction set.
         I32x8(unsafe { _mm256_add_epi32(sums.0, _mm256_madd_epi16(word.0, words.0)) })

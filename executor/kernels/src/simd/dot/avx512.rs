@@ -39,11 +39,6 @@ impl Dot for Avx512 {
     }
 
     #[inline(always)]
-    fn same_words(self, word: i32) -> __m512i {
-        I32x16::splat(self, word).0
-    }
-
-    #[inline(always)]
     fn dot(self, sums: I32x16, word: __m512i, words: __m512i) -> I32x16 {
         // SAFETY: `Avx512` proves the instruction set.
         I32x16(unsafe { _mm512_dpbusd_epi32(sums.0, word, words) })

@@ -40,9 +40,6 @@ pub(crate) trait Dot: Copy {
     /// There is a word for each lane.
     unsafe fn words(self, from: *const i32) -> Self::Words;
 
-    /// The same word for each lane.
-    fn same_words(self, word: i32) -> Self::Words;
-
     /// The accumulators plus the dot products of the word and each lane's one. Where words are of
     /// 8-bit integers, x86-64 reads `word` as unsigned ones and aarch64 as signed ones.
     fn dot(self, sums: Self::Sums, word: Self::Word, words: Self::Words) -> Self::Sums;

@@ -1,8 +1,8 @@
 //! Two 16-bit integers in a word, by widening multiply-adds.
 
 use core::arch::aarch64::{
-    int16x4_t, int16x8x2_t, vdup_n_u32, vdupq_n_s32, vget_low_s16, vld2q_s16, vmlal_high_lane_s16,
-    vmlal_lane_s16, vreinterpret_s16_u32, vreinterpretq_s16_s32, vuzpq_s16,
+    int16x4_t, int16x8x2_t, vdup_n_u32, vget_low_s16, vld2q_s16, vmlal_high_lane_s16,
+    vmlal_lane_s16, vreinterpret_s16_u32,
 };
 
 use super::Dot;
@@ -35,15 +35,6 @@ impl Dot for Neon {
     unsafe fn words(self, from: *const i32) -> int16x8x2_t {
         // SAFETY: as the caller promises.
         unsafe { vld2q_s16(from.cast()) }
-    }
-
-    #[inline(always)]
-    fn same_words(self, word: i32) -> int16x8x2_t {
-        // SAFETY: `Neon` proves the instruction set.
-        unsafe {
-            let both = vreinterpretq_s16_s32(vdupq_n_s32(word));
-            vuzpq_s16(both, both)
-        }
     }
 
     #[inline(always)]

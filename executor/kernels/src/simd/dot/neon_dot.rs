@@ -1,8 +1,8 @@
 //! Four signed 8-bit integers in a word, with the dot product instruction of aarch64.
 
 use core::arch::aarch64::{
-    int8x16_t, int32x4_t, uint8x16_t, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, veorq_u8, vld1q_s8,
-    vreinterpretq_s8_s32, vreinterpretq_s8_u8, vreinterpretq_u8_u32,
+    int8x16_t, int32x4_t, uint8x16_t, vdupq_n_u8, vdupq_n_u32, veorq_u8, vld1q_s8,
+    vreinterpretq_s8_u8, vreinterpretq_u8_u32,
 };
 use core::arch::asm;
 
@@ -40,12 +40,6 @@ impl Dot for NeonDot {
     unsafe fn words(self, from: *const i32) -> [int8x16_t; 2] {
         // SAFETY: as the caller promises.
         unsafe { [vld1q_s8(from.cast()), vld1q_s8(from.add(4).cast())] }
-    }
-
-    #[inline(always)]
-    fn same_words(self, word: i32) -> [int8x16_t; 2] {
-        // SAFETY: `NeonDot` proves the instruction set.
-        [unsafe { vreinterpretq_s8_s32(vdupq_n_s32(word)) }; 2]
     }
 
     #[inline(always)]

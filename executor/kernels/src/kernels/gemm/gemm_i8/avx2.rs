@@ -16,7 +16,6 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     lanes: LANES,
     encoding: Encoding::Differences,
     signed: false,
-    few: None,
     encode,
     sums: scalar::no_sums,
     run,

@@ -5,12 +5,13 @@ use core::arch::x86_64::{
     __m512i, _mm_mask_storeu_epi8, _mm256_mask_storeu_epi8, _mm256_mask_storeu_epi32,
     _mm256_mullo_epi32, _mm256_set1_epi32, _mm512_add_epi64, _mm512_castsi512_si128,
     _mm512_castsi512_si256, _mm512_cvtepi64_epi32, _mm512_extracti32x4_epi32,
-    _mm512_extracti64x4_epi64, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
-    _mm512_maskz_mov_epi8, _mm512_sad_epu8, _mm512_set1_epi8, _mm512_setzero_si512,
-    _mm512_shuffle_i64x2, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    _mm512_maskz_loadu_epi8, _mm512_maskz_mov_epi8, _mm512_sad_epu8, _mm512_set1_epi8,
+    _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::kernel::{Bytes, Encoding, Few, Microkernel, Run};
+use super::kernel::{Bytes, Encoding, Microkernel, Run};
 use super::tile::{Epilogue, one, tiles};
 use crate::simd::Avx512;
 use crate::simd::requantise::Channels;
@@ -22,7 +23,6 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     lanes: LANES,
     encoding: Encoding::Bytes,
     signed: false,
-    few: Some(Few { words: 12, columns: 3 * LANES, rows: 6 }),
     encode,
     sums,
     run,
@@ -37,12 +37,20 @@ const SUMS: usize = 8;
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(crate) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
     let flip = _mm512_set1_epi8(bytes.flip.cast_signed());
-    for at in (0..count).step_by(64) {
+    let whole = count / 64 * 64;
+    for at in (0..whole).step_by(64) {
+        // SAFETY: sixty-four bytes on both sides.
+        unsafe {
+            let x = _mm512_loadu_si512(from.add(at).cast());
+            _mm512_storeu_si512(to.add(at).cast(), _mm512_xor_si512(x, flip));
+        }
+    }
+    if whole < count {
+        let rest = mask(count - whole);
         // SAFETY: bytes beyond the count are masked out.
         unsafe {
-            let x = _mm512_maskz_loadu_epi8(mask(count - at), from.add(at).cast());
-            let to = to.add(at).cast();
-            _mm512_mask_storeu_epi8(to, mask(count - at), _mm512_xor_si512(x, flip));
+            let x = _mm512_maskz_loadu_epi8(rest, from.add(whole).cast());
+            _mm512_mask_storeu_epi8(to.add(whole).cast(), rest, _mm512_xor_si512(x, flip));
         }
     }
 }
@@ -111,8 +119,6 @@ unsafe fn single(run: &Run) {
 }
 
 impl Epilogue for Avx512 {
-    const SUMS_WINDOWS: bool = true;
-
     const TALL: bool = true;
 
     /// Loaded for each tile: kept over the next one's products, it costs narrow panels 1 to 4 %.

@@ -10,19 +10,19 @@ pub(crate) struct Run {
     pub(super) input: *const u8,
     /// Bytes from one window to the next.
     pub(super) step: usize,
-    /// The starts of a window's segments.
+    /// The starts of a window's segments, then those of its rests.
     pub(super) segments: *const usize,
     pub(super) segment_count: usize,
+    /// Words that are multiplied once more, by what weights leave beside a signed byte.
+    pub(super) rest_count: usize,
     /// Words of a segment; those of the last reach beyond it where its weights are 0.
     pub(super) words: usize,
     /// The bits in which `u8` elements differ from those in memory.
     pub(super) flip: u8,
-    /// A line of bias, then a line per word, as wide as the panel.
+    /// A line of bias, then a line per word and rest, as wide as the panel.
     pub(super) weights: *const i32,
     /// Per window, what its zero point correction subtracts; null where there is none.
     pub(super) corrections: *const i32,
-    /// Factors for each word of a segment, where tiles sum windows themselves; else null.
-    pub(super) factors: *const i32,
     pub(super) output: *mut u8,
     /// Elements between rows of the output.
     pub(super) stride: usize,
@@ -42,8 +42,6 @@ pub struct Microkernel {
     pub(super) encoding: Encoding,
     /// True if the bytes of windows are signed, as those of weights are, rather than unsigned.
     pub(super) signed: bool,
-    /// The GEMMs whose windows are summed by the tiles.
-    pub(super) few: Option<Few>,
     /// Copies `count` bytes of the image in the kernel's encoding.
     ///
     /// # Safety
@@ -64,15 +62,6 @@ pub struct Microkernel {
     /// # Safety
     /// As for `run`.
     pub(super) single: unsafe fn(&Run),
-}
-
-/// Windows of so many words by so many columns at most, and a whole tile of rows at least: summing
-/// such windows ahead costs more than another product per word does.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Few {
-    pub(super) words: usize,
-    pub(super) columns: usize,
-    pub(super) rows: usize,
 }
 
 /// The encoding of a word.

@@ -43,9 +43,9 @@ use crate::tensor::poll;
 use crate::tensor::rows::Pitched;
 use bands::Bands;
 pub(crate) use kernel::Encoding;
+use kernel::Run;
 pub use kernel::{Bytes, Microkernel, Weights};
-use kernel::{Few, Run};
-use packing::Unpacked;
+use packing::{Lines, Unpacked};
 use pairs::Pairs;
 
 /// Best first.
@@ -72,8 +72,9 @@ pub struct Gemm {
     image: Bytes,
     /// The factor of a window's sum that corrects for the weights' zero point.
     factor: i32,
-    /// The same per byte, four to a word of a segment, where tiles sum windows; 0 behind its end.
-    factors: Vec<i32>,
+    lines: Lines,
+    /// Of each panel, the starts of a window's segments and of its rests.
+    segments: Vec<Vec<usize>>,
     weights: Packed,
     scaling: Scaling,
 }
@@ -115,18 +116,35 @@ impl Gemm {
     ) -> Option<Self> {
         let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, variant.run.encoding);
-        let size = variant.run.width(columns) * (bands.words() + 1) * 4;
-        let weights = Packed::new("gemm_i8 segments", size, |packed| {
-            packing::pack(&variant.run, &bands, rows, packed.typed_mut());
+        let kernel = &variant.run;
+        let lines = Lines::new(kernel.encoding, rows.quantised, bands.words());
+        let size = kernel.width(columns) * lines.count() * 4;
+        let weights = Packed::new("gemm_i8 segments and rests", size, |packed| {
+            packing::pack(kernel, &bands, rows, lines, packed.typed_mut());
         })?;
-        let factor = match variant.run.encoding {
-            Encoding::Bytes => rows.quantised.zero_point - 128,
-            Encoding::Differences => 0,
+        let (mut segments, mut is_split, mut packed) = (Vec::new(), true, weights.typed::<i32>());
+        for first in (0..columns).step_by(kernel.columns) {
+            let width = kernel.width(kernel.columns.min(columns - first));
+            let (panel, others) = packed.split_at(width * lines.count());
+            packed = others;
+            let rests = lines.rests(panel, width);
+            is_split &= rests.is_some();
+            let start =
+                |word| bands.segments[word / bands.segment_words] + word % bands.segment_words * 4;
+            segments.push(
+                bands
+                    .segments
+                    .iter()
+                    .copied()
+                    .chain(rests.into_iter().flatten().map(start))
+                    .collect(),
+            );
+        }
+        let factor = match kernel.encoding {
+            Encoding::Bytes if !is_split => rows.quantised.zero_point - 128,
+            _ => 0,
         };
-        let few = |few: &Few| bands.words() <= few.words && columns <= few.columns && factor != 0;
-        let factors =
-            variant.run.few.filter(few).map_or_else(Vec::new, |_| factors(&bands, factor));
-        Some(Self { variant, bands, columns, image, factor, factors, weights, scaling })
+        Some(Self { variant, bands, columns, image, factor, lines, segments, weights, scaling })
     }
 
     /// The variant that was chosen.
@@ -154,44 +172,42 @@ impl Gemm {
             bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
         };
         let (runs, rows, line_step) = bands.runs(lines.len(), image.pitch);
-        let enough = kernel.few.is_some_and(|few| rows >= few.rows);
-        let summed = enough && !self.factors.is_empty();
-        let factors = if summed { self.factors.as_ptr() } else { std::ptr::null() };
-        let ahead = if summed { 0 } else { self.factor };
         let width = bands.patches.out_width;
         let of = |at: usize| Run {
             input: input.wrapping_add(at * line_step),
             step: bands.step(image.pitch),
             segments: bands.segments.as_ptr(),
             segment_count: bands.segments.len(),
+            rest_count: 0,
             words: bands.segment_words,
             flip: if bands.in_place { self.image.flip } else { 0 },
             weights: std::ptr::null(),
             corrections: std::ptr::null(),
-            factors,
             output: output.row((lines.start + at) * width),
             stride: output.pitch,
             rows,
             columns: 0,
             scaling: self.scaling.from(0),
         };
-        if ahead != 0 {
+        if self.factor != 0 {
             for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
                 let sums = sums.as_mut_ptr();
                 self.in_parts(of(at), 1, |run, first| {
                     let sums = sums.wrapping_add(first);
                     // SAFETY: windows and sums as promised; `best` chose what the machine has.
-                    unsafe { (kernel.sums)(run, bands.segment_bytes, ahead, sums) };
+                    unsafe { (kernel.sums)(run, bands.segment_bytes, self.factor, sums) };
                 });
             }
         }
         let mut weights = self.weights.typed::<i32>();
-        for column in (0..self.columns).step_by(kernel.columns) {
+        for (column, segments) in (0..self.columns).step_by(kernel.columns).zip(&self.segments) {
             let columns = kernel.columns.min(self.columns - column);
             for (at, sums) in corrections.chunks(rows).enumerate().take(runs) {
                 let run = of(at);
-                let corrections = if ahead == 0 { run.corrections } else { sums.as_ptr() };
+                let corrections = if self.factor == 0 { run.corrections } else { sums.as_ptr() };
                 let run = Run {
+                    segments: segments.as_ptr(),
+                    rest_count: segments.len() - run.segment_count,
                     weights: weights.as_ptr(),
                     corrections,
                     output: run.output.wrapping_add(column),
@@ -205,7 +221,7 @@ impl Gemm {
                     unsafe { if run.rows == 1 { (kernel.single)(run) } else { (kernel.run)(run) } };
                 });
             }
-            weights = &weights[kernel.width(columns) * (bands.words() + 1)..];
+            weights = &weights[kernel.width(columns) * self.lines.count()..];
         }
     }
 }
@@ -283,15 +299,6 @@ impl Convolution for Gemm {
             line = end;
         }
     }
-}
-
-/// The factor for each byte of a segment, which may end within a word.
-fn factors(bands: &Bands, factor: i32) -> Vec<i32> {
-    // It is a zero point less 128.
-    let [byte, ..] = factor.to_le_bytes();
-    let within = |at: usize| if at < bands.segment_bytes { byte } else { 0 };
-    let word = |at: usize| [0, 1, 2, 3].map(|byte| within(at * 4 + byte));
-    (0..bands.segment_words).map(|at| i32::from_le_bytes(word(at))).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     lanes: COLUMNS,
     encoding: Encoding::Differences,
     signed: false,
-    few: None,
     encode,
     sums: scalar::no_sums,
     run,

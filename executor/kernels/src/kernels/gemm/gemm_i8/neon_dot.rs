@@ -16,7 +16,6 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     lanes: LANES,
     encoding: Encoding::Bytes,
     signed: true,
-    few: None,
     encode,
     sums,
     run,

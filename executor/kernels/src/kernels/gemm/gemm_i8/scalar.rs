@@ -7,7 +7,6 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     lanes: COLUMNS,
     encoding: Encoding::Differences,
     signed: false,
-    few: None,
     encode,
     sums: no_sums,
     run,

@@ -10,9 +10,6 @@ use crate::simd::vector_i32::I32Simd;
 ///
 /// The methods are always inlined, into functions that state the instruction set.
 pub(super) trait Epilogue: Dot {
-    /// True if windows may be summed by the tile.
-    const SUMS_WINDOWS: bool;
-
     /// True if tiles of one vector have twelve rows: six accumulators are too few to hide the
     /// latency of a product where it is several cycles and two begin in each.
     const TALL: bool;
@@ -44,8 +41,6 @@ pub(super) trait Epilogue: Dot {
 pub(super) trait KeepsMultipliers: Dot {}
 
 impl<D: KeepsMultipliers> Epilogue for D {
-    const SUMS_WINDOWS: bool = false;
-
     const TALL: bool = false;
 
     type Constants<const VECTORS: usize> = [<D::Sums as RequantiseSimd>::Multipliers; VECTORS];
@@ -98,11 +93,11 @@ pub(super) unsafe fn one<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     unsafe {
         match run.columns.div_ceil(D::Sums::LANES) {
             4.. if MOST >= 4 => {
-                tile::<D, 1, 4, 4, false>(isa, run, &isa.constants(&run.scaling), 0);
+                tile::<D, 1, 4, 4, true>(isa, run, &isa.constants(&run.scaling), 0);
             }
-            3 if MOST >= 3 => tile::<D, 1, 3, 3, false>(isa, run, &isa.constants(&run.scaling), 0),
-            2 if MOST >= 2 => tile::<D, 1, 2, 2, false>(isa, run, &isa.constants(&run.scaling), 0),
-            _ => tile::<D, 1, 1, 1, false>(isa, run, &isa.constants(&run.scaling), 0),
+            3 if MOST >= 3 => tile::<D, 1, 3, 3, true>(isa, run, &isa.constants(&run.scaling), 0),
+            2 if MOST >= 2 => tile::<D, 1, 2, 2, true>(isa, run, &isa.constants(&run.scaling), 0),
+            _ => tile::<D, 1, 1, 1, true>(isa, run, &isa.constants(&run.scaling), 0),
         }
     }
 }
@@ -137,14 +132,16 @@ unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, run: &Run) {
         match run.rows {
             2 | 3 => overlapping::<D, 2, VECTORS>(isa, run, constants),
             4 | 5 => overlapping::<D, 4, VECTORS>(isa, run, constants),
-            7 if VECTORS == 4 && run.factors.is_null() => halves::<D, 7>(isa, run),
-            12.. if VECTORS == 1 && D::TALL && run.factors.is_null() => {
-                tall::<D, VECTORS>(isa, run, constants);
+            7 if VECTORS == 4 => halves::<D, 7>(isa, run),
+            12.. if VECTORS == 1 && D::TALL => {
+                // With one product per word, flipping bits that need no flipping is every second
+                // vector instruction.
+                match run.flip {
+                    0 => tall::<D, VECTORS, false>(isa, run, constants),
+                    _ => tall::<D, VECTORS, true>(isa, run, constants),
+                }
             }
-            _ if D::SUMS_WINDOWS && !run.factors.is_null() => {
-                sixes_and_fours::<D, VECTORS, true>(isa, run, constants);
-            }
-            _ => sixes_and_fours::<D, VECTORS, false>(isa, run, constants),
+            _ => sixes_and_fours::<D, VECTORS>(isa, run, constants),
         }
     }
 }
@@ -155,7 +152,7 @@ unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, run: &Run) {
 /// # Safety
 /// As for [`tiles`]; there are six rows at least.
 #[inline(always)]
-unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
+unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize>(
     isa: D,
     run: &Run,
     constants: &D::Constants<VECTORS>,
@@ -170,13 +167,13 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
         unsafe {
-            tile::<D, 6, VECTORS, VECTORS, SUM>(isa, run, constants, (at * 6).min(run.rows - 6));
+            tile::<D, 6, VECTORS, VECTORS, true>(isa, run, constants, (at * 6).min(run.rows - 6));
         };
     }
     for at in 0..fours {
         let row = (sixes * 6 + at * 4).min(run.rows - 4);
         // SAFETY: as above.
-        unsafe { tile::<D, 4, VECTORS, VECTORS, SUM>(isa, run, constants, row) };
+        unsafe { tile::<D, 4, VECTORS, VECTORS, true>(isa, run, constants, row) };
     }
 }
 
@@ -186,7 +183,7 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const SUM: bool>(
 /// # Safety
 /// As for [`tiles`]; there are twelve rows at least.
 #[inline(always)]
-unsafe fn tall<D: Epilogue, const VECTORS: usize>(
+unsafe fn tall<D: Epilogue, const VECTORS: usize, const FLIP: bool>(
     isa: D,
     run: &Run,
     constants: &D::Constants<VECTORS>,
@@ -197,17 +194,17 @@ unsafe fn tall<D: Epilogue, const VECTORS: usize>(
         while row < run.rows {
             match run.rows - row {
                 12.. => {
-                    tile::<D, 12, VECTORS, VECTORS, false>(isa, run, constants, row);
+                    tile::<D, 12, VECTORS, VECTORS, FLIP>(isa, run, constants, row);
                     row += 12;
                 }
                 5.. => {
                     let at = row.min(run.rows - 8);
-                    tile::<D, 8, VECTORS, VECTORS, false>(isa, run, constants, at);
+                    tile::<D, 8, VECTORS, VECTORS, FLIP>(isa, run, constants, at);
                     row += 8;
                 }
                 _ => {
                     let at = row.min(run.rows - 4);
-                    tile::<D, 4, VECTORS, VECTORS, false>(isa, run, constants, at);
+                    tile::<D, 4, VECTORS, VECTORS, FLIP>(isa, run, constants, at);
                     row += 4;
                 }
             }
@@ -233,7 +230,7 @@ unsafe fn halves<D: Epilogue, const ROWS: usize>(isa: D, run: &Run) {
         };
         // SAFETY: as the caller promises, some of the columns.
         unsafe {
-            tile::<D, ROWS, 2, 4, false>(isa, &half, &isa.constants::<2>(&half.scaling), 0);
+            tile::<D, ROWS, 2, 4, true>(isa, &half, &isa.constants::<2>(&half.scaling), 0);
         }
     }
 }
@@ -255,13 +252,12 @@ unsafe fn overlapping<D: Epilogue, const ROWS: usize, const VECTORS: usize>(
     for row in (0..run.rows).step_by(ROWS) {
         // SAFETY: as the caller promises.
         unsafe {
-            tile::<D, ROWS, VECTORS, VECTORS, false>(isa, run, constants, row.min(run.rows - ROWS));
+            tile::<D, ROWS, VECTORS, VECTORS, true>(isa, run, constants, row.min(run.rows - ROWS));
         }
     }
 }
 
-/// `ROWS` windows by `VECTORS` vectors of a panel that has `PANEL`. With `SUM` the tile sums its
-/// windows itself: one more product per word, in every lane the same.
+/// `ROWS` windows by `VECTORS` vectors of a panel that has `PANEL`. Without `FLIP` the run's is 0.
 ///
 /// # Safety
 /// As for [`tiles`]; the windows from `row` on are there.
@@ -271,7 +267,7 @@ unsafe fn tile<
     const ROWS: usize,
     const VECTORS: usize,
     const PANEL: usize,
-    const SUM: bool,
+    const FLIP: bool,
 >(
     isa: D,
     run: &Run,
@@ -281,25 +277,23 @@ unsafe fn tile<
     // SAFETY: a line of bias, then one of weights for each word of the window's segments; as the
     // caller promises.
     unsafe {
-        let (flip, nothing) = (isa.flip(run.flip), D::Sums::splat(isa.vectors(), 0));
+        let flip = isa.flip(if FLIP { run.flip } else { 0 });
+        let nothing = D::Sums::splat(isa.vectors(), 0);
         let mut w = run.weights;
         let mut bias = [nothing; VECTORS];
         unrolled!(4: v < VECTORS, {
             bias[v] = D::Sums::load(isa.vectors(), w.add(v * D::Sums::LANES));
         });
-        let (mut sums, mut corrections) = ([bias; ROWS], [nothing; ROWS]);
-        for segment in 0..run.segment_count {
+        let mut sums = [bias; ROWS];
+        for segment in 0..run.segment_count + run.rest_count {
             let mut x = run.input.add(row * run.step + *run.segments.add(segment));
-            for word in 0..run.words {
-                let factors = isa.same_words(if SUM { *run.factors.add(word) } else { 0 });
+            let words = if segment < run.segment_count { run.words } else { 1 };
+            for _ in 0..words {
                 w = w.add(PANEL * D::Sums::LANES);
-                let mut line = [factors; VECTORS];
+                let mut line = [isa.words(w); VECTORS];
                 unrolled!(4: v < VECTORS, { line[v] = isa.words(w.add(v * D::Sums::LANES)) });
                 unrolled!(12: r < ROWS, {
                     let word = isa.word(x.add(r * run.step), flip);
-                    if SUM {
-                        corrections[r] = isa.dot(corrections[r], word, factors);
-                    }
                     unrolled!(4: v < VECTORS, {
                         sums[r][v] = isa.dot(sums[r][v], word, line[v]);
                     });
@@ -307,12 +301,10 @@ unsafe fn tile<
                 x = x.add(4);
             }
         }
-        if SUM || !run.corrections.is_null() {
+        if !run.corrections.is_null() {
             unrolled!(12: r < ROWS, {
-                if !SUM {
-                    corrections[r] = D::Sums::splat(isa.vectors(), *run.corrections.add(row + r));
-                }
-                unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(corrections[r]) });
+                let correction = D::Sums::splat(isa.vectors(), *run.corrections.add(row + r));
+                unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(correction) });
             });
         }
         isa.store(run, row, constants, sums);
