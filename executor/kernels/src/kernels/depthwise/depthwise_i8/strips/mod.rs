@@ -94,8 +94,8 @@ pub(super) struct Strips {
     bands: Bands,
     image: Bytes,
     weights: Packed,
-    /// True if weights leave something for a second product.
-    split: bool,
+    /// Of each block, true if weights leave something for a second product.
+    split: Vec<bool>,
     scaling: Scaling,
 }
 
@@ -183,8 +183,8 @@ impl Strips {
             }
         })?;
         let rests = packed.typed::<i32>().chunks_exact(block_len);
-        let split =
-            rests.flat_map(|block| &block[(1 + side * words) * LANES..]).any(|&rest| rest != 0);
+        let rests = rests.map(|block| &block[(1 + side * words) * LANES..]);
+        let split = rests.map(|rests| rests.iter().any(|&rest| rest != 0)).collect();
         let bands = Bands::new(patches, kernel.encoding);
         Some(Self { kernel, bands, image, weights: packed, split, scaling })
     }
@@ -239,7 +239,7 @@ impl Strips {
             let near = first_line..lines.end.min(first_line + lines_each);
             let block_len = self.kernel.block_lines(p.filter_h) * LANES;
             let blocks = self.weights.typed::<i32>().chunks_exact(block_len);
-            for (block, weights) in blocks.enumerate() {
+            for (block, (weights, &split)) in blocks.zip(&self.split).enumerate() {
                 let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
                 for at in near.clone().step_by(pairs) {
                     let above = (at - lines.start) * p.stride_h * line_bytes;
@@ -249,7 +249,7 @@ impl Strips {
                         tap: p.dilation_w * channels * element,
                         step: step * element,
                         weights: weights.as_ptr(),
-                        split: self.split,
+                        split,
                         output: output.row(at * p.out_width).wrapping_add(first),
                         out_line,
                         out_step,
