@@ -1,7 +1,7 @@
 //! Products of two matrices that are known at run time alone: the right one is packed anew in each
 //! run, which pays from a few rows on.
 
-use super::panels::{MAX_COLUMNS, Panel, Panels};
+use super::panels::{Ahead, MAX_COLUMNS, Panel, Panels};
 use super::tile::Tile;
 use super::{BLOCK_BYTES, CLASHING, DEEPEST, VARIANTS, copied_stride};
 use crate::kernels::pack;
@@ -108,7 +108,7 @@ impl MatrixProduct {
             };
             self.panels.each(packed.as_ptr(), self.depth, |panel| {
                 // SAFETY: the rows are there, and panels as packed.
-                unsafe { self.panels.tiles(panel, &whole, 0) };
+                unsafe { self.panels.tiles(panel, &whole, 0, &mut Ahead::none()) };
             });
         }
         Ok(())

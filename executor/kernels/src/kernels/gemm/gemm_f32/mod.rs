@@ -232,8 +232,9 @@ impl Gemm {
             ..self.empty_tile(output.pitch)
         };
         self.panels.each(self.weights.typed::<f32>().as_ptr(), depth, |panel| {
+            let ahead = &mut panel.ahead(depth, rows.len());
             // SAFETY: the rows are there, and panels as packed.
-            unsafe { self.panels.tiles(panel, &whole, 0) };
+            unsafe { self.panels.tiles(panel, &whole, 0, ahead) };
         });
     }
 
@@ -251,6 +252,7 @@ impl Gemm {
         let lines_of_weights = self.weights.typed::<f32>().as_ptr();
         self.panels.each(lines_of_weights, self.tile_depth(), |panel| {
             let (line, tap) = (p.filter_w * p.channels * panel.width.columns, p.channels);
+            let ahead = &mut panel.ahead(self.tile_depth(), lines.len() * p.out_width);
             each_region(p, lines.clone(), |region| {
                 // Neighbouring taps of a line are one span, if they are neighbours in memory.
                 let (columns, len) = match p.dilation_w {
@@ -285,7 +287,7 @@ impl Gemm {
                         ..self.empty_tile(along.output * output.pitch)
                     };
                     // SAFETY: regions keep to the image, and panels are as packed.
-                    unsafe { self.panels.tiles(panel, &whole, skipped) };
+                    unsafe { self.panels.tiles(panel, &whole, skipped, ahead) };
                 }
             });
         });

@@ -1,8 +1,8 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
 use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases};
-use crate::simd::fetch_l1;
 use crate::simd::vector_f32::F32Simd;
+use crate::simd::{fetch, fetch_l1};
 
 /// Products of an element and a line of weights, with what this kernel's panels have of an
 /// instruction set besides [`F32Simd`]: half vectors, and elements that are pairs of bf16. A value
@@ -231,6 +231,7 @@ unsafe fn rows<
     let mut sums = [start; COUNT];
     let columns = Line::<P, WHOLE, HALF>::COLUMNS;
     tile.fetch_next_outputs(COUNT, columns);
+    let mut ahead = tile.ahead;
     for segment in tile.segments() {
         let mut w = segment.weights;
         let mut bases: [*const f32; BASES] = bases(segment.rows, tile.row_stride);
@@ -239,6 +240,10 @@ unsafe fn rows<
             unsafe {
                 let weights = Line::<P, WHOLE, HALF>::load(isa, w);
                 Line::<P, WHOLE, HALF>::fetch(w);
+                // Narrower tiles are bound by what they load as it is.
+                if WHOLE >= 2 {
+                    fetch(ahead);
+                }
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let base = bases[row / ROWS_PER_BASE];
                     let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
@@ -246,6 +251,7 @@ unsafe fn rows<
                 }
             }
             w = w.wrapping_add(columns);
+            ahead = ahead.wrapping_byte_add(tile.ahead_step);
             bases = bases.map(|base| base.wrapping_add(1));
         }
     }

@@ -21,6 +21,10 @@ pub(super) struct Tile {
     pub(super) bias: *const f32,
     /// For each segment `len` lines as wide as the panel.
     pub(super) weights: *const f32,
+    /// What is asked for into L2 with the first element of depth, and the bytes from there to what
+    /// is asked for with the next one.
+    pub(super) ahead: *const f32,
+    pub(super) ahead_step: usize,
     pub(super) output: *mut f32,
     /// Elements between rows of the output.
     pub(super) stride: usize,
@@ -47,6 +51,8 @@ impl Tile {
         len: 0,
         bias: std::ptr::null(),
         weights: std::ptr::null(),
+        ahead: std::ptr::null(),
+        ahead_step: 0,
         output: std::ptr::null_mut(),
         stride: 0,
         rows: 0,
