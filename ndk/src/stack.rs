@@ -74,29 +74,37 @@ fn stack() -> Option<Range<usize>> {
 }
 
 /// A call that another thread runs while this one waits.
-struct Lent<F>(F);
+struct Lent<'a>(&'a mut dyn FnMut());
 
 // SAFETY: whoever made it doesn't touch what it borrows until the other thread is joined, and
 // nothing that the calls of this library work with belongs to a thread: the reason of a failure is
 // noted by the caller's.
-unsafe impl<F> Send for Lent<F> {}
+unsafe impl Send for Lent<'_> {}
 
-impl<R, F: FnOnce() -> R> Lent<F> {
-    fn run(self) -> Lent<R> {
-        Lent(self.0())
+impl Lent<'_> {
+    fn run(self) {
+        (self.0)();
     }
 }
 
 #[cold]
 #[inline(never)]
 fn elsewhere<R>(work: impl FnOnce() -> R) -> Option<R> {
-    let work = Lent(work);
+    let (mut work, mut result) = (Some(work), None);
+    on_a_thread(Lent(&mut || result = work.take().map(|work| work())));
+    result
+}
+
+/// The part of [`elsewhere`] that is the same for all calls. The call is not made where there is no
+/// thread.
+fn on_a_thread(work: Lent<'_>) {
     std::thread::scope(|scope| {
         let thread = Builder::new().name("nnburst-call".into()).stack_size(STACK);
-        let running = without_signals(|| thread.spawn_scoped(scope, move || work.run())).ok()?;
-        // It doesn't panic: panics end within calls.
-        running.join().ok().map(|done| done.0)
-    })
+        if let Ok(running) = without_signals(|| thread.spawn_scoped(scope, move || work.run())) {
+            // It doesn't panic: panics end within calls.
+            let _ = running.join();
+        }
+    });
 }
 
 #[cfg(test)]
