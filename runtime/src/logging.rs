@@ -5,9 +5,10 @@ use std::sync::Once;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nnburst_hal::{FileStatus, VlogMask, VlogTag, environment, setting};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::journal::Journal;
 use crate::log_format::LogFormat;
@@ -74,7 +75,7 @@ pub fn start_logging_with(options: &LogOptions<'_>) -> Result<(), LoggingError> 
 
 /// Writes the events that a filter lets through from now on.
 fn write_events(filter: &str, format: LogFormat) -> Result<(), LoggingError> {
-    let filter = EnvFilter::new(filter);
+    let filter = targets(filter);
     let wants_journal = format == LogFormat::Journal || format == LogFormat::Auto && is_journal();
     let (journal, result) = match wants_journal.then(Journal::new) {
         None => (None, Ok(())),
@@ -94,6 +95,14 @@ fn write_events(filter: &str, format: LogFormat) -> Result<(), LoggingError> {
         let _ = registry.with(lines(format == LogFormat::Json).with_filter(filter)).try_init();
     }
     result
+}
+
+/// Levels, each for all events or for those of a target, of which those that are none are left out.
+/// (A filter by the fields of spans as well would bring an engine of regular expressions into the C
+/// library.)
+fn targets(filter: &str) -> Targets {
+    let valid = filter.split(',').map(str::trim).filter(|part| part.parse::<Targets>().is_ok());
+    valid.collect::<Vec<_>>().join(",").parse().unwrap_or_default()
 }
 
 /// Lines on standard error.
