@@ -18,9 +18,10 @@ use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
-use nnburst_kernels::kernels::short_rows::ZipRows;
+use nnburst_kernels::kernels::short_rows::ShortRows;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
@@ -334,15 +335,20 @@ fn elementwise(c: &mut Criterion) {
         rows * len,
         |isa| isa,
         |isa| {
-            isa.run(ZipRows {
-                a: In::of(&xs),
-                b: In::of(&per_row),
-                output: Out::of(&mut differences),
+            let rows_of = ShortRows {
+                operands: [In::of(&xs).bytes(), In::of(&per_row).bytes()],
+                sizes: [2, 2],
+                output: Out::of(&mut differences).bytes(),
                 len,
                 repeats: [false, true],
-                starts: (0..rows).map(|row| [row * len, row]),
-                each: |a: i16, b: i16| a.saturating_sub(b),
-            });
+            };
+            let each = |a: i16, b: i16| a.saturating_sub(b);
+            rows_of
+                .each_block((0..rows).map(|row| [row * len, row]), &mut |a, b, output| {
+                    isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each });
+                    Ok(())
+                })
+                .unwrap();
         },
     );
     let mut group = c.benchmark_group("stripe_sum");

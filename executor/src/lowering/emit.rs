@@ -16,7 +16,7 @@ use super::pieces::Pieces;
 use super::state::{Border, Storage};
 use crate::lowering::io::share_stride;
 use crate::lowering::part::StepPart;
-use crate::lowering::step::{DynamicTarget, Work};
+use crate::lowering::step::{DynamicTarget, RunDynamic, Work};
 use crate::lowering::{DynamicOutput, Io, Label, Lowered, OpBuilder};
 
 impl OpBuilder<'_> {
@@ -160,7 +160,17 @@ impl OpBuilder<'_> {
         scratch_bytes: usize,
         run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let step = self.step(label, scratch_bytes, 1, Work::Whole(Box::new(run)));
+        self.push(label, scratch_bytes, Work::Whole(Box::new(run)));
+    }
+
+    /// What emitting is the same for all steps.
+    #[inline(never)]
+    fn push(&mut self, label: Label, scratch_bytes: usize, work: Work) {
+        let sharers = match work {
+            Work::Bands { shared: true, .. } => self.threads(),
+            _ => 1,
+        };
+        let step = self.step(label, scratch_bytes, sharers, work);
         self.draft.steps.push(step);
     }
 
@@ -178,9 +188,7 @@ impl OpBuilder<'_> {
     ) {
         let Pieces { pieces, shared } = Pieces::of(&label, count, self.threads());
         let work = Work::Bands { count, pieces, shared, run: Box::new(run) };
-        let sharers = if shared { self.threads() } else { 1 };
-        let step = self.step(label, scratch_bytes, sharers, work);
-        self.draft.steps.push(step);
+        self.push(label, scratch_bytes, work);
     }
 
     /// Says that the step just added is a convolution of input 0: it may be joined with its
@@ -266,6 +274,16 @@ impl OpBuilder<'_> {
         label: Label,
         run: impl Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync + 'static,
     ) -> Lowered<T> {
+        let draft = self.dynamic_draft(label, Box::new(run))?;
+        Err(Stop(Reason::Dynamic(Box::new(draft))))
+    }
+
+    #[inline(never)]
+    fn dynamic_draft(
+        &mut self,
+        label: Label,
+        run: Box<RunDynamic>,
+    ) -> Result<DynamicDraft, OpError> {
         let mut step = self.step(label, 0, 1, Work::Whole(Box::new(|_| Ok(()))));
         step.outputs.clear();
         let targets = (0..self.output_count())
@@ -275,8 +293,7 @@ impl OpBuilder<'_> {
                 Ok(DynamicTarget { value, output: info.output, declared: info.declared.clone() })
             })
             .collect::<Result<Vec<_>, OpError>>()?;
-        let draft = DynamicDraft { step, run: Box::new(run), outputs: targets };
-        Err(Stop(Reason::Dynamic(Box::new(draft))))
+        Ok(DynamicDraft { step, run, outputs: targets })
     }
 
     fn step(

@@ -6,7 +6,7 @@
 //! costs a wrong number, never somebody else's memory.
 
 use nnburst_hal::{View, ViewMut};
-use nnburst_kernels::kernels::spans::{Along, each_span};
+use nnburst_kernels::kernels::spans::{Along, Spans};
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
@@ -200,13 +200,28 @@ pub(crate) fn map_rows<T: Element, U: Element>(
     io: &Io<'_>,
     each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
+    let sizes = [size_of::<T>(), size_of::<U>()];
+    map_rows_of_bytes(io, sizes, &mut |from, to| each(from.cast(), to.cast()))
+}
+
+/// What is done to a span of the input and the output, as bytes.
+type EachSpan<'f> = dyn FnMut(In<'_, u8>, Out<'_, u8>) -> Result<(), String> + 'f;
+
+/// As [`map_rows`], of elements of these sizes: compiled once for all types.
+#[inline(never)]
+fn map_rows_of_bytes(
+    io: &Io<'_>,
+    sizes: [usize; 2],
+    each: &mut EachSpan<'_>,
+) -> Result<(), String> {
     let (input, output) = (io.input_rows(0), io.output_rows(0));
-    if input.is_one_piece() && output.is_one_piece() && output.len() <= poll::CHUNK {
+    let count = output.len() / sizes[1];
+    if input.is_one_piece() && output.is_one_piece() && count <= poll::CHUNK {
         return each(input.all(), output.all());
     }
-    let len = input.len().min(output.len());
+    let len = count.min(input.len() / sizes[0]);
     let along = Along { rows: input, from: 0, moves: true };
-    each_span(len, [along], output, 0, |[from], to| each(from, to))
+    Spans { len, to: 0, sizes }.each([along], output, &mut |[from], to| each(from, to))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
+use nnburst_kernels::tensor::poll::Halted;
 use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
 use super::Op;
-use super::sort::sort_by;
+use super::sort::{Ranked, sort_by};
 use super::support::{bad_kind, plain, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
@@ -95,31 +96,28 @@ fn lower_topk(op: &mut OpBuilder<'_>) -> Lowered {
     ordered!(input.kind, emit_topk(op, extent, k))
 }
 
-fn emit_topk<T: Element>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Lowered {
+fn emit_topk<T: Ranked>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Lowered {
     let shape = op.output(0)?.shape;
     let rows = shape.elements() / k;
     // What is sorted in chunks takes a buffer as long as the row.
     let buffer = if extent > poll::CHUNK { extent } else { 0 };
-    let bytes = extent * (size_of::<T>().max(4) + 4) + buffer * 4;
+    let bytes = (extent + buffer) * 8 + extent * size_of::<T>();
     op.emit_with_scratch(plain("topk", &shape, 0), bytes, move |mut io: Io<'_>| {
         let input = io.input::<T>(0);
         let (values, indices) = (io.output::<T>(0), io.output::<i32>(1));
-        let (own, order) = io.scratch_slice::<u32>().split_at_mut(extent);
+        let (order, own) = io.scratch_slice::<u8>().split_at_mut((extent + buffer) * 8);
         // A row is copied once: it may change while it is sorted.
-        let own = &mut bytemuck::cast_slice_mut::<u32, T>(own)[..extent];
+        let own: &mut [T] = bytemuck::cast_slice_mut(own);
+        let (order, buffer) = bytemuck::cast_slice_mut(order).split_at_mut(extent);
         for row in 0..rows {
             poll::work(extent * 2)?;
             input.slice(row * extent..(row + 1) * extent).copy_to(own);
-            let (order, buffer) = order.split_at_mut(extent);
-            order.iter_mut().zip(0..).for_each(|(slot, index)| *slot = index);
-            sort_by(order, buffer, |&a, &b| {
-                let (x, y) = (own[a as usize], own[b as usize]);
-                // NaN, which has no order, goes last.
-                y.partial_cmp(&x)
-                    .unwrap_or_else(|| is_nan(x).cmp(&is_nan(y)))
-                    .then_with(|| b.cmp(&a))
-            })?;
-            for (at, &index) in order.iter().take(k).enumerate() {
+            for ((key, value), index) in order.iter_mut().zip(&*own).zip(0u32..) {
+                *key = u64::from(value.rank()) << 32 | u64::from(index);
+            }
+            greatest_first(order, buffer)?;
+            for (at, &key) in order.iter().take(k).enumerate() {
+                let [index, ..] = bytemuck::cast::<_, [u32; 2]>(key.to_le());
                 values.set(row * k + at, own[index as usize]);
                 indices.set(row * k + at, index.cast_signed());
             }
@@ -129,7 +127,6 @@ fn emit_topk<T: Element>(op: &mut OpBuilder<'_>, extent: usize, k: usize) -> Low
     Ok(())
 }
 
-#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: Element>(x: T) -> bool {
-    x != x
+fn greatest_first(keys: &mut [u64], buffer: &mut [u64]) -> Result<(), Halted> {
+    sort_by(keys, buffer, |a, b| b.cmp(a))
 }

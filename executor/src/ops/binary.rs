@@ -8,8 +8,9 @@ use nnburst_kernels::tensor::quant::{
 use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
 use super::Op;
-use super::support::{Broadcast, EACH, bad_kind, compiled, dispatch};
-use crate::lowering::{Io, Lowered, OpBuilder};
+use super::broadcast::{Broadcast, emit_zip};
+use super::support::{EACH, bad_kind, compiled, dispatch};
+use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static DIV: Op = Op { lower: lower_div };
 pub(super) static MAXIMUM: Op = Op { lower: |op| lower_extreme(op, true) };
@@ -156,11 +157,8 @@ fn emit<T: Element>(
 ) -> Lowered {
     let wide = op.output(0)?.shape;
     let broadcast = Broadcast::new(&wide, &a.shape, &b.shape);
-    let isa = op.isa();
-    op.emit(compiled(isa, "binary", &wide, 0), move |io: Io<'_>| {
-        let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.zip(isa, a, b, io.output_rows(0), &each)
-    });
+    let label = compiled(op.isa(), "binary", &wide, 0);
+    emit_zip(op, label, broadcast, each);
     op.in_place(&[0, 1]);
     op.rows(&EACH);
     Ok(())

@@ -2,10 +2,11 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::{Element, OpError};
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, poll};
 
 use super::Op;
-use super::support::{bad_kind, by_width, plain};
+use super::support::{compiled, emit_each, plain};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static CAST: Op = Op { lower };
@@ -14,51 +15,107 @@ pub(super) static CAST: Op = Op { lower };
 /// themselves alone. To bytes values are clamped, then cut; to INT32 they are cut and saturate.
 ///
 /// Source: NNAPI `CAST`, since HAL 1.2; types to themselves since 1.3.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "float casts cut and saturate, integers go to the nearest float: the rule"
+)]
 fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let (from, to) = (op.input(0)?, op.output(0)?);
     op.set_output(0, from.shape.clone())?;
-    match (from.kind, to.kind) {
-        (from, to) if from == to => by_width!(from, copy(op)),
-        (OperandType::TensorFloat16, to) => to_kind::<f16>(op, to, |x| f64::from(x.to_f32())),
-        (OperandType::TensorFloat32, to) => to_kind::<f32>(op, to, f64::from),
-        (OperandType::TensorInt32, to) => to_kind::<i32>(op, to, f64::from),
-        (OperandType::TensorQuant8Asymm, to) => to_kind::<u8>(op, to, f64::from),
-        (from, to) => Err(OpError::rule(format!("no cast from {from} to {to}")).into()),
+    if from.kind == to.kind {
+        op.emit(plain("cast", &from.shape, 0), |io: Io<'_>| {
+            io.output::<u8>(0).copy_from(io.input(0));
+            Ok(())
+        });
+        return Ok(());
     }
+    match (from.kind, to.kind) {
+        (OperandType::TensorQuant8Asymm, OperandType::TensorFloat32) => {
+            return directly(op, |x: u8| f32::from(x));
+        }
+        (OperandType::TensorFloat32, OperandType::TensorQuant8Asymm) => {
+            return directly(op, |x: f32| x as u8);
+        }
+        (OperandType::TensorInt32, OperandType::TensorFloat32) => {
+            return directly(op, |x: i32| x as f32);
+        }
+        (OperandType::TensorFloat32, OperandType::TensorInt32) => {
+            return directly(op, |x: f32| x as i32);
+        }
+        _ => {}
+    }
+    let (Some(read), Some(write)) = (reader(from.kind), writer(to.kind)) else {
+        let (from, to) = (from.kind, to.kind);
+        return Err(OpError::rule(format!("no cast from {from} to {to}")).into());
+    };
+    let bytes = [from.kind, to.kind].map(|kind| kind.element_bytes().unwrap_or(1));
+    op.emit(plain("cast", &from.shape, 0), move |io: Io<'_>| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        let count = (from.len() / bytes[0]).min(to.len() / bytes[1]);
+        let mut numbers = [0.0; SPAN];
+        for first in poll::each((0..count).step_by(SPAN), 2 * SPAN) {
+            let end = count.min(first + SPAN);
+            let numbers = &mut numbers[..end - first];
+            read(from.slice(first * bytes[0]..end * bytes[0]), numbers);
+            write(numbers, to.slice(first * bytes[1]..end * bytes[1]));
+        }
+        Ok(())
+    });
+    Ok(())
 }
 
-fn copy<T: Element>(op: &mut OpBuilder<'_>) -> Lowered {
-    emit::<T, T>(op, |x| x)
+/// The casts that networks have, pictures that become floats first of all: in one loop.
+fn directly<T: Element, U: Element>(
+    op: &mut OpBuilder<'_>,
+    cast: impl Fn(T) -> U + Send + Sync + Copy + 'static,
+) -> Lowered {
+    let (isa, shape) = (op.isa(), op.input(0)?.shape);
+    emit_each(op, compiled(isa, "cast", &shape, 0), move |from, to| {
+        map(isa, from, to, cast);
+        Ok(())
+    });
+    Ok(())
 }
 
-/// Every number of the four types is exact as `f64`, so one step between suffices.
+/// Numbers at a time: every one of the four types is exact as `f64`, so that there are four loops
+/// that read and four that write, not one for each pair.
+const SPAN: usize = 128;
+
+/// Reads numbers of a type.
+type Reader = fn(In<'_, u8>, &mut [f64]);
+
+/// Writes numbers of a type.
+type Writer = fn(&[f64], Out<'_, u8>);
+
+fn reader(kind: OperandType) -> Option<Reader> {
+    fn read<T: Element>(from: In<'_, u8>, to: &mut [f64], wide: impl Fn(T) -> f64) {
+        to.iter_mut().zip(from.cast().iter()).for_each(|(to, x)| *to = wide(x));
+    }
+    Some(match kind {
+        OperandType::TensorFloat16 => |from, to| read(from, to, |x: f16| f64::from(x.to_f32())),
+        OperandType::TensorFloat32 => |from, to| read::<f32>(from, to, f64::from),
+        OperandType::TensorInt32 => |from, to| read::<i32>(from, to, f64::from),
+        OperandType::TensorQuant8Asymm => |from, to| read::<u8>(from, to, f64::from),
+        _ => return None,
+    })
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "float casts cut and saturate, which is the rule"
 )]
-fn to_kind<T: Element>(
-    op: &mut OpBuilder<'_>,
-    to: OperandType,
-    wide: impl Fn(T) -> f64 + Send + Sync + 'static,
-) -> Lowered {
-    match to {
-        OperandType::TensorFloat16 => emit(op, move |x| f16::from_f64(wide(x))),
-        OperandType::TensorFloat32 => emit(op, move |x| wide(x) as f32),
-        OperandType::TensorInt32 => emit(op, move |x| wide(x) as i32),
-        OperandType::TensorQuant8Asymm => emit(op, move |x| wide(x) as u8),
-        other => Err(bad_kind(0, other).into()),
+fn writer(kind: OperandType) -> Option<Writer> {
+    fn write<T: Element>(from: &[f64], to: Out<'_, u8>, narrow: impl Fn(f64) -> T) {
+        to.cast().fill(from.iter().map(|&x| narrow(x)));
     }
-}
-
-fn emit<T: Element, U: Element>(
-    op: &mut OpBuilder<'_>,
-    cast: impl Fn(T) -> U + Send + Sync + 'static,
-) -> Lowered {
-    let shape = op.output(0)?.shape;
-    op.emit(plain("cast", &shape, 0), move |io: Io<'_>| {
-        io.output::<U>(0).fill(io.input::<T>(0).iter().map(&cast));
-        Ok(())
-    });
-    Ok(())
+    Some(match kind {
+        OperandType::TensorFloat16 => |from, to| write(from, to, f16::from_f64),
+        OperandType::TensorFloat32 => |from, to| write(from, to, |x| x as f32),
+        OperandType::TensorInt32 => |from, to| write(from, to, |x| x as i32),
+        OperandType::TensorQuant8Asymm => |from, to| write(from, to, |x| x as u8),
+        _ => return None,
+    })
 }

@@ -5,7 +5,8 @@ use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::{Element, OpError, Quantised, Shape, Tensor};
 
 use super::Op;
-use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
+use super::broadcast::{Broadcast, emit_zip};
+use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static EQUAL: Op = Op { lower: |op| lower(op, Test::Equal) };
@@ -135,11 +136,8 @@ fn emit<T: Element>(
     test: impl Fn(T, T) -> bool + Send + Sync + 'static,
 ) -> Lowered {
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
-    let isa = op.isa();
-    op.emit(compiled(isa, "compare", wide, 0), move |io: Io<'_>| {
-        let (a, b) = (io.input_rows::<T>(0), io.input_rows::<T>(1));
-        broadcast.zip(isa, a, b, io.output_rows(0), |a: T, b| u8::from(test(a, b)))
-    });
+    let label = compiled(op.isa(), "compare", wide, 0);
+    emit_zip(op, label, broadcast, move |a: T, b| u8::from(test(a, b)));
     op.rows(&EACH);
     Ok(())
 }

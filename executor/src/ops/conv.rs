@@ -73,15 +73,15 @@ impl Requantise {
         Ok(Self { multipliers, zero_point: output.zero_point, low, high })
     }
 
-    /// The stored value of channel `channel`'s accumulator.
+    /// The stored byte of channel `channel`'s accumulator, of whichever type.
     #[inline(always)]
-    pub(super) fn apply<T: Quantised>(&self, accumulator: i32, channel: usize) -> T {
+    pub(super) fn apply(&self, accumulator: i32, channel: usize) -> u8 {
         let multiplier = match &self.multipliers[..] {
             [one] => *one,
             many => many[channel],
         };
         let y = multiplier.apply(accumulator).saturating_add(self.zero_point);
-        T::from_i32(y.clamp(self.low, self.high))
+        y.clamp(self.low, self.high).to_le_bytes()[0]
     }
 }
 
@@ -90,12 +90,9 @@ impl Requantise {
 pub(super) enum Types {
     Float32,
     Float16,
-    /// Unsigned activations; unsigned weights.
-    Unsigned,
-    /// Unsigned activations; signed weights with a scale per channel.
-    UnsignedPerChannel,
-    /// Signed activations; signed weights, with or without a scale per channel.
-    Signed,
+    /// Quantised activations and weights of 8 bits: both unsigned, both signed, or signed weights
+    /// with a scale per channel.
+    Bytes,
 }
 
 /// Returns the types of these operands.
@@ -109,15 +106,16 @@ pub(super) fn types(
     let types = match (input.kind, weights.kind, bias.kind) {
         (T::TensorFloat32, T::TensorFloat32, T::TensorFloat32) => Types::Float32,
         (T::TensorFloat16, T::TensorFloat16, T::TensorFloat16) => Types::Float16,
-        (T::TensorQuant8Asymm, T::TensorQuant8Asymm, T::TensorInt32) => Types::Unsigned,
-        (T::TensorQuant8Asymm, T::TensorQuant8SymmPerChannel, T::TensorInt32) => {
-            Types::UnsignedPerChannel
-        }
         (
+            T::TensorQuant8Asymm,
+            T::TensorQuant8Asymm | T::TensorQuant8SymmPerChannel,
+            T::TensorInt32,
+        )
+        | (
             T::TensorQuant8AsymmSigned,
             T::TensorQuant8AsymmSigned | T::TensorQuant8SymmPerChannel,
             T::TensorInt32,
-        ) => Types::Signed,
+        ) => Types::Bytes,
         (a, b, c) => return Err(OpError::rule(format!("{a} with weights {b} and bias {c}"))),
     };
     if output.kind != input.kind {
@@ -131,9 +129,13 @@ pub(super) fn constants(op: &OpBuilder<'_>) -> Option<(Arc<AlignedBytes>, Arc<Al
     Some((op.constant(1)?, op.constant(2)?))
 }
 
-/// An input's or the weights' bytes, as kernels read them.
-pub(super) fn bytes<T: Quantised>(tensor: &Tensor) -> Bytes {
-    Bytes::new(T::TO_UNSIGNED, tensor.zero_point)
+/// An input's or the weights' bytes, as kernels read them: of both types by the same code.
+pub(super) fn bytes(tensor: &Tensor) -> Bytes {
+    let to_unsigned = match tensor.kind {
+        OperandType::TensorQuant8Asymm => u8::TO_UNSIGNED,
+        _ => i8::TO_UNSIGNED,
+    };
+    Bytes::new(to_unsigned, tensor.zero_point)
 }
 
 /// The extents of a filter: of rank 4, none 0, and as `fits` wants them for what it is `wanted`.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::{gemm_f32, gemm_i8, product_f32};
 use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{OpError, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -47,9 +47,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
+        Types::Bytes => byte(op, conv),
     }
 }
 
@@ -155,15 +153,15 @@ fn plain_real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     Ok(())
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.0.activation)?;
-    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let (of_input, of_filter) = (bytes(&op.input(0)?), bytes(&op.input(1)?));
     let gemm = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes::<F>(&weights) };
+        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes(&weights) };
         let scaling = requantise.scaling(conv.0.output.channels);
         let (patches, bias) = (conv.0.patches(1), bias.typed());
-        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+        gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
     });
     if let Some(gemm) = gemm {
         op.absorb(1);
@@ -173,14 +171,14 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
     }
     let (channels, stride) = (conv.0.input.channels, conv.channel_stride());
     op.emit_bands(conv.label("conv_2d_byte")?, 0, conv.0.lines(), move |io, lines| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
-        let output = io.output::<T>(0);
+        let (input, filter, bias) = (io.input::<u8>(0), io.input::<u8>(1), io.input::<i32>(2));
+        let output = io.output::<u8>(0);
         conv.each(lines, |at, o, taps| {
             let mut sum = bias.get(o);
             for (pixel, weight) in poll::each(taps, 8) {
                 for c in poll::each(0..channels, 4) {
-                    let x = input.get(pixel + c * stride).to_i32() - zp_in;
-                    sum = sum.wrapping_add(x * (filter.get(weight + c).to_i32() - zp_filter));
+                    let x = of_input.from_zero(input.get(pixel + c * stride));
+                    sum = sum.wrapping_add(x * of_filter.from_zero(filter.get(weight + c)));
                 }
             }
             output.set(at, requantise.apply(sum, o));

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
 use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{OpError, Real, poll};
 
-use super::conv::Requantise;
+use super::conv::{Requantise, bytes};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 /// The products that each output of a convolution sums.
@@ -51,19 +51,16 @@ pub(super) fn real<T: Real>(op: &mut OpBuilder<'_>, conv: impl Taps) -> Lowered 
 }
 
 /// Adds the step for quantised ones.
-pub(super) fn byte<T: Quantised, F: Quantised, C: Taps>(
-    op: &mut OpBuilder<'_>,
-    conv: C,
-) -> Lowered {
+pub(super) fn byte<C: Taps>(op: &mut OpBuilder<'_>, conv: C) -> Lowered {
     let requantise = Requantise::new(op, C::CHANNEL_DIM, conv.activation())?;
-    let (zp_in, zp_filter) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let (of_input, of_filter) = (bytes(&op.input(0)?), bytes(&op.input(1)?));
     op.emit_bands(conv.label()?, 0, conv.lines(), move |io: Io<'_>, lines| {
-        let (input, filter, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
-        let output = io.output::<T>(0);
+        let (input, filter, bias) = (io.input::<u8>(0), io.input::<u8>(1), io.input::<i32>(2));
+        let output = io.output::<u8>(0);
         conv.each(lines, |at, o, taps| {
             let sum = poll::each(taps, 8).fold(bias.get(o), |sum, (pixel, weight)| {
-                let x = input.get(pixel).to_i32() - zp_in;
-                sum.wrapping_add(x * (filter.get(weight).to_i32() - zp_filter))
+                let x = of_input.from_zero(input.get(pixel));
+                sum.wrapping_add(x * of_filter.from_zero(filter.get(weight)))
             });
             output.set(at, requantise.apply(sum, o));
         });

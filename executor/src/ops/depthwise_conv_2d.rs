@@ -7,7 +7,7 @@ use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, depthwise_f32, depthwise_i8, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
 use nnburst_kernels::tensor::rows::Port;
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{OpError, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -57,9 +57,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
+        Types::Bytes => byte(op, conv),
     }
 }
 
@@ -147,19 +145,19 @@ fn real_of_one_channel<T: Real>(op: &mut OpBuilder<'_>, conv: &Depthwise) -> Low
     Ok(true)
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     let requantise = Requantise::new(op, Depthwise::CHANNEL_DIM, conv.sliding.activation)?;
-    if conv.sliding.input.channels == 1 && of_one_channel::<T, F>(op, &conv, &requantise)? {
+    if conv.sliding.input.channels == 1 && of_one_channel(op, &conv, &requantise)? {
         return Ok(());
     }
     let packed = constants(op).and_then(|(filter, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes::<F>(&weights) };
+        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes(&weights) };
         let scaling = requantise.scaling(conv.sliding.output.channels);
         let (patches, bias) = (conv.patches(), bias.typed());
-        depthwise_i8::Depthwise::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+        depthwise_i8::Depthwise::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
     });
-    let Some(packed) = packed else { return conv_taps::byte::<T, F, _>(op, conv) };
+    let Some(packed) = packed else { return conv_taps::byte(op, conv) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
     let (scratch_bytes, count) = (packed.scratch_bytes(), packed.bands());
@@ -181,7 +179,7 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Depthwise) -> 
 
 /// The filters of one channel are those of a convolution of it, whose tiles share what they read.
 /// Returns whether it is computed so.
-fn of_one_channel<T: Quantised, F: Quantised>(
+fn of_one_channel(
     op: &mut OpBuilder<'_>,
     conv: &Depthwise,
     requantise: &Requantise,
@@ -192,9 +190,9 @@ fn of_one_channel<T: Quantised, F: Quantised>(
         // There the weights of each filter lie one behind the other.
         let of_filter = |at| filter.as_slice().iter().skip(at).step_by(filters).copied();
         let values: Vec<u8> = (0..filters).flat_map(of_filter).collect();
-        let weights = gemm_i8::Weights { values: &values, bytes: bytes::<F>(&weights) };
+        let weights = gemm_i8::Weights { values: &values, bytes: bytes(&weights) };
         let (patches, scaling) = (conv.sliding.patches(1), requantise.scaling(filters));
-        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias.typed(), scaling)
+        gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias.typed(), scaling)
     });
     let Some(gemm) = gemm else { return Ok(false) };
     op.absorb(1);

@@ -15,7 +15,8 @@ use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
 
 use super::Op;
-use super::support::{Broadcast, EACH, bad_kind, compiled, plain};
+use super::broadcast::{Broadcast, emit_zip};
+use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
@@ -216,12 +217,9 @@ fn emit<T: Element>(
     each: impl Fn(T, T) -> T + Send + Sync + 'static,
 ) {
     let Operands { a, b, wide, .. } = operands;
-    let (broadcast, isa) = (Broadcast::new(wide, &a.shape, &b.shape), op.isa());
-    let label = compiled(isa, "binary", wide, wide.elements() as u64);
-    op.emit(label, move |io| {
-        let (a, b, out) = arguments::<T>(&io);
-        broadcast.zip(isa, a, b, out, &each)
-    });
+    let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+    let label = compiled(op.isa(), "binary", wide, wide.elements() as u64);
+    emit_zip(op, label, broadcast, each);
     op.in_place(&[0, 1]);
     op.rows(&EACH);
 }

@@ -1,13 +1,13 @@
 //! FULLY_CONNECTED.
 
-use nnburst_hal::FusedActivation;
+use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{gemm_i8, product_f32};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
 use nnburst_kernels::tensor::rows::Port;
-use nnburst_kernels::tensor::{OpError, Quantised, Real, Shape, poll};
+use nnburst_kernels::tensor::{OpError, Real, Shape, Tensor, poll};
 
 use super::Op;
 use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
@@ -58,14 +58,14 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     check_bias(&bias, units)?;
     let product = Product { rows: elements / depth, depth, units, activation };
     op.set_output(0, Shape::new([product.rows, units])?)?;
+    let is_unsigned = |of: &Tensor| of.kind == OperandType::TensorQuant8Asymm;
     match types(&input, &weights, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, product),
         Types::Float16 => real::<half::f16>(op, product),
-        Types::Unsigned => byte::<u8, u8>(op, product),
-        Types::Signed => byte::<i8, i8>(op, product),
-        Types::UnsignedPerChannel => {
+        Types::Bytes if is_unsigned(&input) && !is_unsigned(&weights) => {
             Err(OpError::input(1, "weights per channel are not for this operation").into())
         }
+        Types::Bytes => byte(op, product),
     }
 }
 
@@ -116,15 +116,15 @@ fn plain_real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     Ok(())
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
     let requantise = Requantise::new(op, 0, product.activation)?;
-    let (zp_in, zp_weights) = (op.input(0)?.zero_point, op.input(1)?.zero_point);
+    let (of_input, of_weights) = (bytes(&op.input(0)?), bytes(&op.input(1)?));
     let gemm = constants(op).and_then(|(packed, bias)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = gemm_i8::Weights { values: packed.as_slice(), bytes: bytes::<F>(&weights) };
+        let weights = gemm_i8::Weights { values: packed.as_slice(), bytes: bytes(&weights) };
         let (scaling, patches) = (requantise.scaling(product.units), product.patches());
         let bias = bias.typed();
-        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+        gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
     });
     if let Some(gemm) = gemm {
         op.absorb(1);
@@ -138,13 +138,13 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, product: Product) ->
     }
     let Product { rows, depth, units, .. } = product;
     op.emit_bands(product.label("fully_connected_byte"), 0, rows * units, move |io, outputs| {
-        let (input, weights, bias) = (io.input::<T>(0), io.input::<F>(1), io.input::<i32>(2));
-        let output = io.output::<T>(0);
+        let (input, weights, bias) = (io.input::<u8>(0), io.input::<u8>(1), io.input::<i32>(2));
+        let output = io.output::<u8>(0);
         for at in poll::each(outputs, 16) {
             let (row, unit) = (at / units, at % units);
             let products = poll::each(0..depth, 4).map(|k| {
-                (input.get(row * depth + k).to_i32() - zp_in)
-                    * (weights.get(unit * depth + k).to_i32() - zp_weights)
+                of_input.from_zero(input.get(row * depth + k))
+                    * of_weights.from_zero(weights.get(unit * depth + k))
             });
             output
                 .set(at, requantise.apply(products.fold(bias.get(unit), i32::wrapping_add), unit));

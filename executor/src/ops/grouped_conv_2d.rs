@@ -6,7 +6,7 @@ use nnburst_hal::FusedActivation;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{OpError, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -49,9 +49,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
+        Types::Bytes => byte(op, conv),
     }
 }
 
@@ -100,7 +98,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     Ok(())
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.sliding.activation)?;
     let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
@@ -108,12 +106,12 @@ fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lower
         let biases = bias.typed().chunks_exact(conv.group_out);
         let gemm = |(group, (filter, bias)): (usize, (&[u8], &[i32]))| {
             let scaling = requantise.scaling_of_group(group, conv.group_out);
-            let weights = gemm_i8::Weights { values: filter, bytes: bytes::<F>(&weights) };
-            gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+            let weights = gemm_i8::Weights { values: filter, bytes: bytes(&weights) };
+            gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
         };
         filters.zip(biases).enumerate().map(gemm).collect::<Option<Vec<_>>>()
     });
-    let Some(gemms) = gemms else { return conv_taps::byte::<T, F, _>(op, conv) };
+    let Some(gemms) = gemms else { return conv_taps::byte(op, conv) };
     op.absorb(1);
     for (group, gemm) in gemms.into_iter().enumerate() {
         let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label_of_group()? };

@@ -55,15 +55,6 @@ fn places<'a>(extents: &'a [usize], strides: &'a [usize]) -> impl Iterator<Item 
     })
 }
 
-/// Elements of the input that lie side by side, and where the first of them goes.
-struct Line {
-    from: usize,
-    to: usize,
-    count: usize,
-    /// From element to element of the output: 0 where the line is reduced, else 1.
-    step: usize,
-}
-
 impl Reduction {
     pub(super) fn new(input: &Shape, axes: &[i32], keep: bool) -> Result<Self, OpError> {
         let mut reduced = vec![false; input.rank()];
@@ -100,17 +91,6 @@ impl Reduction {
             }
         }
         Ok(Self { shape, extents, strides: merged, count })
-    }
-
-    /// Every innermost line, in order of the input.
-    #[inline(always)]
-    fn lines(&self) -> impl Iterator<Item = Line> {
-        // A single number is a line of one.
-        let (count, outer) =
-            self.extents.split_last().map_or((1, &[][..]), |(&n, outer)| (n, outer));
-        let step = self.strides.last().copied().unwrap_or(0);
-        let lines = places(outer, &self.strides).enumerate();
-        lines.map(move |(row, to)| Line { from: row * count, to, count, step })
     }
 
     /// Adds what `read` makes of each element to the sum it belongs to.
@@ -161,23 +141,25 @@ where
 {
     #[inline(always)]
     fn run(mut self) {
-        let reduction = self.reduction;
-        if let ([outer @ .., rows, columns], [outer_strides @ .., 0, 1]) =
-            (&reduction.extents[..], &reduction.strides[..])
-        {
-            for (line, to) in places(outer, outer_strides).enumerate() {
-                let from = line * rows * columns;
-                self.columns([from, to], *rows, *columns);
-            }
-            return;
-        }
+        let Reduction { extents, strides, .. } = self.reduction;
+        // Where the last but one axis is reduced, all its lines at once.
+        let (outer, rows, columns, step) = match (&extents[..], &strides[..]) {
+            ([outer @ .., rows, columns], [.., 0, 1]) => (outer, *rows, *columns, 1),
+            ([outer @ .., columns], [.., step]) => (outer, 1, *columns, *step),
+            // A single number is a line of one.
+            _ => (&[][..], 1, 1, 0),
+        };
         // No closure: of one as large as this the compiler makes a function of its own, which has
         // no vectors.
-        for line in reduction.lines() {
+        for (at, to) in places(outer, strides).enumerate() {
+            let from = at * rows * columns;
             if poll::work(8).is_err() {
                 return;
             }
-            if line.step == 0 { self.line(&line) } else { self.columns_of(&line) }
+            match step {
+                0 => self.line(from, to, columns),
+                _ => self.columns([from, to], rows, columns),
+            }
         }
     }
 }
@@ -191,7 +173,7 @@ where
 {
     /// A line that becomes one result.
     #[inline(always)]
-    fn line(&mut self, &Line { from, to, count, .. }: &Line) {
+    fn line(&mut self, from: usize, to: usize, count: usize) {
         let whole = from + count / BLOCK * BLOCK;
         let mut lanes = [self.start; BLOCK];
         for start in (from..whole).step_by(poll::CHUNK) {
@@ -212,13 +194,8 @@ where
         self.results[to] = (self.join)(self.results[to], result);
     }
 
-    /// A line of which each element becomes, or is folded into, a result of its own.
-    #[inline(always)]
-    fn columns_of(&mut self, &Line { from, to, count, .. }: &Line) {
-        self.columns([from, to], 1, count);
-    }
-
-    /// `rows` lines one behind the other, each folded into the same results.
+    /// `rows` lines one behind the other, each folded into the same results: an element into the
+    /// one at its place.
     #[inline(always)]
     fn columns(&mut self, places: [usize; 2], rows: usize, columns: usize) {
         const WIDE: usize = 4 * BLOCK;

@@ -9,6 +9,7 @@ mod arg;
 mod bilinear;
 mod binary;
 mod blocks;
+mod broadcast;
 mod byte_table;
 mod cast;
 mod compare;

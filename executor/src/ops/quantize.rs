@@ -85,6 +85,16 @@ fn dequantize_from<Q: Quantised, T: Real>(op: &mut OpBuilder<'_>) -> Lowered {
             (input.shape.around(axis).2.max(1), quant.scales.clone())
         }
     };
+    if let &[scale] = &scales[..] {
+        let isa = op.isa();
+        emit_each(op, compiled(isa, "dequantize", &input.shape, 0), move |from, to| {
+            #[expect(clippy::cast_precision_loss, reason = "the difference has 9 bits")]
+            let real = |q: Q| scale * (q.to_i32() - zero_point) as f32;
+            map(isa, from, to, |q: Q| T::from_f32(real(q)));
+            Ok(())
+        });
+        return Ok(());
+    }
     op.emit(plain("dequantize", &input.shape, 0), move |io| {
         #[expect(clippy::cast_precision_loss, reason = "the difference has 9 bits")]
         let real =

@@ -2,7 +2,55 @@
 
 use std::cmp::Ordering;
 
+use half::f16;
+use nnburst_kernels::tensor::Element;
 use nnburst_kernels::tensor::poll::{self, Halted};
+
+/// A number that has a place among the numbers of its type: sorted by these places, rows of any type
+/// are sorted by one piece of code, which compares integers.
+pub(super) trait Ranked: Element {
+    /// Integers in the order of the numbers: equal for equal numbers, 0 for what is no number.
+    fn rank(self) -> u32;
+}
+
+impl Ranked for f32 {
+    #[inline(always)]
+    fn rank(self) -> u32 {
+        // Zeros of both signs are equal.
+        let bits = (self + 0.0).to_bits();
+        match self.is_nan() {
+            true => 0,
+            false if bits >> 31 == 1 => !bits,
+            false => bits | 1 << 31,
+        }
+    }
+}
+
+impl Ranked for f16 {
+    #[inline(always)]
+    fn rank(self) -> u32 {
+        self.to_f32().rank()
+    }
+}
+
+impl Ranked for i32 {
+    #[inline(always)]
+    fn rank(self) -> u32 {
+        self.cast_unsigned() ^ 1 << 31
+    }
+}
+
+macro_rules! ranked {
+    ($($kind:ty),*) => {$(
+        impl Ranked for $kind {
+            #[inline(always)]
+            fn rank(self) -> u32 {
+                i32::from(self).rank()
+            }
+        }
+    )*};
+}
+ranked!(i8, u8, i16);
 
 /// The approximate cost of a comparison.
 const COMPARE_NS: usize = 8;
@@ -85,6 +133,17 @@ fn merge<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_ordered_as_their_numbers_are() {
+        let floats = [f32::NEG_INFINITY, -2.5, -f32::MIN_POSITIVE, 0.0, 1e-40, 3.0, f32::INFINITY];
+        assert!(floats.map(Ranked::rank).is_sorted_by(|a, b| a < b));
+        assert_eq!((-0.0f32).rank(), 0.0f32.rank());
+        assert_eq!([f32::NAN.rank(), (-f32::NAN).rank(), f16::NAN.rank()], [0; 3]);
+        assert!(f32::NEG_INFINITY.rank() > 0);
+        assert!([i32::MIN, -1, 0, 7, i32::MAX].map(Ranked::rank).is_sorted_by(|a, b| a < b));
+        assert!([-128i8, -1, 0, 127].map(Ranked::rank).is_sorted_by(|a, b| a < b));
+    }
 
     #[test]
     fn any_length_is_sorted_stably() {

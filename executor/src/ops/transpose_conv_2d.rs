@@ -6,7 +6,7 @@ use nnburst_hal::FusedActivation;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
-use nnburst_kernels::tensor::{OpError, Quantised, Real, poll};
+use nnburst_kernels::tensor::{OpError, Real, poll};
 
 use super::Op;
 use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_extents, types};
@@ -131,9 +131,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
-        Types::Unsigned => byte::<u8, u8>(op, conv),
-        Types::UnsignedPerChannel => byte::<u8, i8>(op, conv),
-        Types::Signed => byte::<i8, i8>(op, conv),
+        Types::Bytes => byte(op, conv),
     }
 }
 
@@ -195,18 +193,18 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     Ok(())
 }
 
-fn byte<T: Quantised, F: Quantised>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.activation)?;
     let input = op.input(0)?;
     let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let weights = op.input(1).ok()?;
         let filter = conv.turned(filter.as_slice());
-        let weights = gemm_i8::Weights { values: &filter[..], bytes: bytes::<F>(&weights) };
+        let weights = gemm_i8::Weights { values: &filter[..], bytes: bytes(&weights) };
         let scaling = requantise.scaling(conv.output.channels);
         let bias = bias.typed();
-        gemm_i8::Gemm::new(op.isa(), patches, bytes::<T>(&input), weights, bias, scaling)
+        gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
     });
-    let Some(gemm) = gemm else { return conv_taps::byte::<T, F, _>(op, conv) };
+    let Some(gemm) = gemm else { return conv_taps::byte(op, conv) };
     op.absorb(1);
     let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label()? };
     let zero = input.zero_point.to_le_bytes()[0];

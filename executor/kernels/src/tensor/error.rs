@@ -26,16 +26,22 @@ pub enum OpError {
 
 impl OpError {
     /// The operands don't fit together in the way told.
+    #[cold]
+    #[inline(never)]
     pub fn rule(what: impl Into<String>) -> Self {
         Self::Rule(what.into())
     }
 
     /// An input breaks the rule told.
+    #[cold]
+    #[inline(never)]
     pub fn input(index: usize, what: impl Into<String>) -> Self {
         Self::Input { index, what: what.into() }
     }
 
     /// An output breaks the rule told.
+    #[cold]
+    #[inline(never)]
     pub fn output(index: usize, what: impl Into<String>) -> Self {
         Self::Output { index, what: what.into() }
     }

@@ -169,6 +169,13 @@ impl<P: Piece> Rows<P> {
 }
 
 impl<'a, T: Element> Rows<In<'a, T>> {
+    /// The same memory as bytes.
+    #[inline(always)]
+    pub fn bytes(self) -> Rows<In<'a, u8>> {
+        let size = size_of::<T>();
+        Rows { all: self.all.bytes(), row: self.row * size, pitch: self.pitch * size }
+    }
+
     /// Its address, for kernels that read `rows` rows of `len` elements.
     ///
     /// # Errors
@@ -179,6 +186,13 @@ impl<'a, T: Element> Rows<In<'a, T>> {
 }
 
 impl<'a, T: Element> Rows<Out<'a, T>> {
+    /// The same memory as bytes.
+    #[inline(always)]
+    pub fn bytes(self) -> Rows<Out<'a, u8>> {
+        let size = size_of::<T>();
+        Rows { all: self.all.bytes(), row: self.row * size, pitch: self.pitch * size }
+    }
+
     /// The same elements, to read.
     pub fn as_in(self) -> Rows<In<'a, T>> {
         Rows { all: self.all.as_in(), row: self.row, pitch: self.pitch }

@@ -93,7 +93,14 @@ impl<'a, T: Element> In<'a, T> {
         In { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
     }
 
+    /// The whole elements of another type within the same memory.
+    #[inline(always)]
+    pub fn cast<U: Element>(self) -> In<'a, U> {
+        In::new(self.view())
+    }
+
     /// The same memory as a view.
+    #[inline(always)]
     pub fn view(self) -> View<'a> {
         // SAFETY: the elements' bytes, mapped for 'a.
         unsafe { View::from_raw(self.start.cast(), self.len * size_of::<T>()) }
@@ -239,7 +246,14 @@ impl<'a, T: Element> Out<'a, T> {
         Out { start: self.start.cast(), len: self.len * size_of::<T>(), life: PhantomData }
     }
 
+    /// The whole elements of another type within the same memory.
+    #[inline(always)]
+    pub fn cast<U: Element>(self) -> Out<'a, U> {
+        Out::new(self.view())
+    }
+
     /// The same memory as a view.
+    #[inline(always)]
     pub fn view(self) -> ViewMut<'a> {
         // SAFETY: the elements' bytes, mapped for 'a.
         unsafe { ViewMut::from_raw(self.start.cast(), self.len * size_of::<T>()) }

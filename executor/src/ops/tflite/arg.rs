@@ -9,7 +9,7 @@ use nnburst_kernels::tensor::quant::activation_range;
 use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::math::rational_tanh;
-use crate::lowering::{Io, Lowered, OpBuilder};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 use crate::ops::support::plain;
 
 /// The element type of a tensor.
@@ -358,9 +358,15 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
         shape: &Shape,
         run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let operations = u64::try_from(shape.elements()).unwrap_or(u64::MAX);
-        let label = plain(self.name, shape, operations);
+        let label = self.label(shape);
         self.op.emit(label, run);
+    }
+
+    /// The label of such a step.
+    #[inline(never)]
+    pub(super) fn label(&self, shape: &Shape) -> Label {
+        let operations = u64::try_from(shape.elements()).unwrap_or(u64::MAX);
+        plain(self.name, shape, operations)
     }
 }
 

@@ -2,19 +2,24 @@
 
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
-use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, OpError, Out};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of};
 use crate::lowering::Lowered;
-use crate::ops::support::Broadcast;
+use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
 
 /// Two inputs and the result, whose shape is set.
 struct Pair {
     a: Arg,
     b: Arg,
     result: Arg,
+}
+
+impl Pair {
+    fn walk(&self) -> Broadcast {
+        Broadcast::new(&self.result.shape, &self.a.shape, &self.b.shape)
+    }
 }
 
 fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<Pair> {
@@ -32,8 +37,8 @@ fn emit<T: Element, U: Element>(
     pair: &Pair,
     each: impl Fn(T, T) -> U + Send + Sync + 'static,
 ) {
-    let isa = call.isa();
-    emit_walk(call, pair, move |walk, a, b, output| walk.zip(isa, a, b, output, &each));
+    let (label, walk) = (call.label(&pair.result.shape), pair.walk());
+    emit_zip(call, label, walk, each);
 }
 
 /// As [`emit`], of a function that refuses some values; element by element.
@@ -42,42 +47,17 @@ fn emit_checked<T: Element, U: Element>(
     pair: &Pair,
     each: impl Fn(T, T) -> Result<U, &'static str> + Send + Sync + 'static,
 ) {
-    emit_rows(call, pair, move |a, b, to| {
+    let row = move |a: In<'_, u8>, b: In<'_, u8>, to: Out<'_, u8>| {
+        let (a, b, to) = (a.cast::<T>(), b.cast::<T>(), to.cast::<U>());
         let (step_a, step_b) = (usize::from(a.len() > 1), usize::from(b.len() > 1));
         for at in 0..to.len() {
             to.set(at, each(a.get(at * step_a), b.get(at * step_b)).map_err(str::to_owned)?);
         }
         Ok(())
-    });
-}
-
-/// Adds a step that computes the result row by row: each input has as many elements, or one.
-fn emit_rows<T: Element, U: Element>(
-    call: &mut OperatorCall<'_, '_>,
-    pair: &Pair,
-    row: impl Fn(In<'_, T>, In<'_, T>, Out<'_, U>) -> Result<(), String> + Send + Sync + 'static,
-) {
-    emit_walk(call, pair, move |walk, a, b, output| walk.each_row(a, b, output, &row));
-}
-
-/// Adds a step that walks over both inputs and the result.
-fn emit_walk<T: Element, U: Element>(
-    call: &mut OperatorCall<'_, '_>,
-    pair: &Pair,
-    step: impl Fn(&Broadcast, Rows<In<'_, T>>, Rows<In<'_, T>>, Rows<Out<'_, U>>) -> Result<(), String>
-    + Send
-    + Sync
-    + 'static,
-) {
-    let walk = Broadcast::new(&pair.result.shape, &pair.a.shape, &pair.b.shape);
-    let is_empty = pair.result.shape.elements() == 0;
-    call.step(&pair.result.shape, move |io| {
-        if is_empty {
-            return Ok(());
-        }
-        let (a, b) = (Rows::from(io.input::<T>(0)), Rows::from(io.input::<T>(1)));
-        step(&walk, a, b, Rows::from(io.output::<U>(0)))
-    });
+    };
+    let (label, walk) = (call.label(&pair.result.shape), pair.walk());
+    let sizes = [size_of::<T>(), size_of::<U>()];
+    emit_rows_of_bytes(call, label, walk, RowsOfBytes { sizes, zips: false, row: Box::new(row) });
 }
 
 /// As [`emit`], of stored values that become stored values.

@@ -1,7 +1,7 @@
 //! Numbers of any type combined two at a time, without scales: what STABLEHLO's operators do.
 
 use half::f16;
-use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{ElementKind, OperatorCall, by_kind, refused};
 use crate::lowering::Lowered;
@@ -71,6 +71,22 @@ macro_rules! number {
 }
 number!(floats f16: Self::ZERO, Self::ONE; f32: 0.0, 1.0; f64: 0.0, 1.0;);
 number!(integers i8, u8, i16, u16, i32, u32, i64, u64);
+
+/// What code that walks over numbers of any type does with them where it stands: that alone is
+/// compiled for each type.
+pub(super) type Fold = fn(Combination, In<'_, u8>, Out<'_, u8>);
+
+/// Combines what is written with the one number that is read, in this order.
+pub(super) fn fold_behind<T: Number>(how: Combination, one: In<'_, u8>, to: Out<'_, u8>) {
+    let (one, to) = (one.cast::<T>(), to.cast::<T>());
+    to.set(0, to.as_in().get(0).with(how, one.get(0)));
+}
+
+/// As [`fold_behind`], in the other order.
+pub(super) fn fold_before<T: Number>(how: Combination, one: In<'_, u8>, to: Out<'_, u8>) {
+    let (one, to) = (one.cast::<T>(), to.cast::<T>());
+    to.set(0, one.get(0).with(how, to.as_in().get(0)));
+}
 
 /// Each element of one tensor combined with that of another of its shape.
 pub(super) fn elements(call: &mut OperatorCall<'_, '_>, how: Combination) -> Lowered {

@@ -12,7 +12,7 @@ use nnburst_kernels::tensor::{In, OpError, Shape};
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::depthwise::{EXACT_TAPS, TapSums};
 use super::dots::{dots, exact};
-use super::math::{Stored, apply_wide, low};
+use super::math::{Stored, StoredType, apply_wide, low};
 use crate::lowering::Lowered;
 use crate::ops::support::{Axis, Image, Padding, Window, plain};
 
@@ -253,9 +253,10 @@ impl ConvWindows {
 
     /// Gathers the patch of an output pixel: channels `first..first + count` of each tap, less the
     /// zero point; 0 where a tap is outside.
-    pub(super) fn gather<T: Stored>(
+    pub(super) fn gather(
         &self,
-        input: In<'_, T>,
+        input: In<'_, u8>,
+        of: StoredType,
         [batch, y, x]: [usize; 3],
         zero_point: i32,
         [first, count]: [usize; 2],
@@ -267,10 +268,7 @@ impl ConvWindows {
             for (tap_x, in_x) in self.horizontal.taps(x) {
                 let from = self.input.at(batch, in_y, in_x, first);
                 let to = tap_y * row + tap_x * count;
-                let values = input.slice(from..from + count);
-                for (to, value) in patch[to..to + count].iter_mut().zip(values.iter()) {
-                    *to = i16::stored(value.wide() - zero_point);
-                }
+                of.widen(input, from, 1, zero_point, &mut patch[to..to + count]);
             }
         }
     }
@@ -312,32 +310,31 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let rows = windows.output.batches * windows.output.height;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_conv_2d", &shape, work), call.isa());
-    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-        call.emit_bands(label, 2 * patch, rows, move |mut io, band| {
-            let filters = weights.get(&io);
-            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-            let fixed = io.inputs_and_outputs();
-            let gathered = io.scratch_slice::<i16>();
-            for row in band {
-                let (batch, y) = (row / windows.output.height, row % windows.output.height);
-                for x in 0..windows.output.width {
-                    nnburst_kernels::tensor::poll::work(patch * outputs / 8)?;
-                    for group in 0..groups {
-                        let channels = [group * depth, depth];
-                        windows.gather(from, [batch, y, x], zero_point, channels, gathered);
-                        let first = group * per_group;
-                        let own = &filters[first * patch..];
-                        dots(isa, exact(size_of::<T>()), gathered, own, per_group, |at, sum| {
-                            let channel = first + at;
-                            let sum = sum.wrapping_add(bias.get(&fixed, channel));
-                            let value = T::stored(requantise.apply(channel, sum));
-                            to.set(windows.output.at(batch, y, x, channel), value);
-                        });
-                    }
+    let stored = StoredType::of(input.kind)?;
+    call.emit_bands(label, 2 * patch, rows, move |mut io, band| {
+        let filters = weights.get(&io);
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        let fixed = io.inputs_and_outputs();
+        let gathered = io.scratch_slice::<i16>();
+        for row in band {
+            let (batch, y) = (row / windows.output.height, row % windows.output.height);
+            for x in 0..windows.output.width {
+                nnburst_kernels::tensor::poll::work(patch * outputs / 8)?;
+                for group in 0..groups {
+                    let channels = [group * depth, depth];
+                    windows.gather(from, stored, [batch, y, x], zero_point, channels, gathered);
+                    let first = group * per_group;
+                    let own = &filters[first * patch..];
+                    dots(isa, exact(stored.bytes), gathered, own, per_group, |at, sum| {
+                        let channel = first + at;
+                        let sum = sum.wrapping_add(bias.get(&fixed, channel));
+                        let value = requantise.apply(channel, sum);
+                        stored.store(to, windows.output.at(batch, y, x, channel), value);
+                    });
                 }
             }
-            Ok(())
-        });
+        }
+        Ok(())
     });
     Ok(())
 }

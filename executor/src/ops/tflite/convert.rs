@@ -17,17 +17,6 @@ pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (scale, zero_point) = (result.scale, result.zero_point);
     let to = Multiplier::new(f64::from(input.scale) / f64::from(result.scale));
     let from_zero = input.zero_point;
-    macro_rules! store {
-        ($T:ty, $U:ty, $wide:expr, $store:expr) => {
-            call.step(&input.shape, move |io| {
-                io.output::<$U>(0).fill(io.input::<$T>(0).iter().map(|x| {
-                    let scaled = to.apply($wide(x).wrapping_sub(from_zero));
-                    $store(scaled.saturating_add(zero_point).clamp(min, max))
-                }));
-                Ok(())
-            })
-        };
-    }
     match (input.kind, result.kind) {
         (ElementKind::F32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
             by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
@@ -39,23 +28,58 @@ pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
             }));
         }
         (
+            ElementKind::I8 | ElementKind::U8,
             ElementKind::I8 | ElementKind::U8 | ElementKind::I16,
-            ElementKind::I8 | ElementKind::U8 | ElementKind::I16,
-        ) => {
-            by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-                by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
-                    store!(T, U, |x: T| x.wide(), U::stored);
-                });
-            });
-        }
-        (ElementKind::I16, ElementKind::I32) => store!(i16, i32, i32::from, |x: i32| x),
-        (ElementKind::I32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
-            by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
-                store!(i32, U, |x: i32| x, U::stored);
+        )
+        | (ElementKind::I16, ElementKind::I8 | ElementKind::U8 | ElementKind::I16)
+        | (ElementKind::I16, ElementKind::I32)
+        | (ElementKind::I32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
+            return each_integer(call, &input, result.kind, move |x| {
+                let scaled = to.apply(x.wrapping_sub(from_zero));
+                scaled.saturating_add(zero_point).clamp(min, max)
             });
         }
         (kind, _) => return Err(refused(0, kind).into()),
     }
+    Ok(())
+}
+
+/// Adds a step that computes each integer of the result from that of the input, some at a time:
+/// what is read from any type and written to any other is compiled for each type, not for each pair
+/// and function.
+pub(super) fn each_integer(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    result: ElementKind,
+    each: impl Fn(i32) -> i32 + Send + Sync + 'static,
+) -> Lowered {
+    const SPAN: usize = 256;
+    let read: fn(In<'_, u8>, &mut [i32]) = match input.kind {
+        ElementKind::I32 => |from, to| from.cast().copy_to(to),
+        kind => by_kind!(kind, [I8 i8, U8 u8, I16 i16], T => |from, to| {
+            to.iter_mut().zip(from.cast::<T>().iter()).for_each(|(to, x)| *to = x.wide());
+        }),
+    };
+    let write: fn(&[i32], Out<'_, u8>) = match result {
+        ElementKind::I32 => |from, to| to.cast().copy_from(In::of(from)),
+        kind => by_kind!(kind, [I8 i8, U8 u8, I16 i16], T => |from, to| {
+            to.cast::<T>().fill(from.iter().map(|&x| T::stored(x)));
+        }),
+    };
+    let (bytes, result_bytes) = (input.kind.bytes(), result.bytes());
+    call.step(&input.shape, move |io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        let count = from.len() / bytes;
+        let mut values = [0; SPAN];
+        for first in poll::each((0..count).step_by(SPAN), 8 * SPAN) {
+            let end = count.min(first + SPAN);
+            let values = &mut values[..end - first];
+            read(from.slice(first * bytes..end * bytes), values);
+            values.iter_mut().for_each(|x| *x = each(*x));
+            write(values, to.slice(first * result_bytes..end * result_bytes));
+        }
+        Ok(())
+    });
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use super::blockwise;
 use super::byte_matmul::{self, BytePairs, Rounding};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
-use super::math::{Stored, f32_of, f64_of, low, round_f64};
+use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, MOST_ROWS, RowBytes};
 use crate::lowering::{Label, Lowered};
@@ -125,28 +125,22 @@ fn integers(
     }
     let weights = Weights::new(call, 1, weights)?;
     let label = plain("tflite_fully_connected", shape, work);
-    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-        by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], U => {
-            call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
-                let filters = weights.get(&io);
-                let (from, to) = (io.input::<T>(0), io.output::<U>(0));
-                let inputs = io.inputs_and_outputs();
-                let row = io.scratch_slice::<i16>();
-                for at in poll::each(0..of.rows, of.units * of.depth / 8) {
-                    let values = from.slice(at * of.depth..(at + 1) * of.depth);
-                    for (to, value) in row.iter_mut().zip(values.iter()) {
-                        *to = i16::stored(value.wide() - from_zero);
-                    }
-                    dots(isa, exact(size_of::<T>()), row, &filters, of.units, |unit, sum| {
-                        let sum = sum.wrapping_add(bias.get(&inputs, unit));
-                        let scaled = round_f64(f64_of(sum) * once[unit]);
-                        let stored = scaled.saturating_add(to_zero).clamp(min, max);
-                        to.set(at * of.units + unit, U::stored(stored));
-                    });
-                }
-                Ok(())
+    let (values, results) = (StoredType::of(input.kind)?, StoredType::of(result.kind)?);
+    call.emit_with_scratch(label, 2 * of.depth, move |mut io| {
+        let filters = weights.get(&io);
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        let inputs = io.inputs_and_outputs();
+        let row = io.scratch_slice::<i16>();
+        for at in poll::each(0..of.rows, of.units * of.depth / 8) {
+            values.widen(from, at * of.depth, 1, from_zero, row);
+            dots(isa, exact(values.bytes), row, &filters, of.units, |unit, sum| {
+                let sum = sum.wrapping_add(bias.get(&inputs, unit));
+                let scaled = round_f64(f64_of(sum) * once[unit]);
+                let stored = scaled.saturating_add(to_zero).clamp(min, max);
+                results.store(to, at * of.units + unit, stored);
             });
-        });
+        }
+        Ok(())
     });
     Ok(())
 }
@@ -420,52 +414,37 @@ fn products(
     // The row, and its bytes where both factors have 16 bits; the columns.
     let scratch = 2 * of.depth * (of.columns + 3);
     let (is_exact, isa) = (b.kind == ElementKind::I16, call.isa());
-    by_kind!(a.kind, [I8 i8, U8 u8, I16 i16], T => {
-        by_kind!(b.kind, [I8 i8, U8 u8, I16 i16], U => {
-            call.emit_bands(label, scratch, bands, move |mut io, band| {
-                let (a, b, to) = (io.input::<T>(0), io.input::<U>(1), io.output::<T>(0));
-                let (row, rest) = io.scratch_slice::<i16>().split_at_mut(of.depth);
-                let (high, rest) = rest.split_at_mut(of.depth);
-                let (low, columns) = rest.split_at_mut(of.depth);
-                for pair in band {
-                    let [left, right] = of.pairs[pair];
-                    for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
-                        let first = right + column * of.strides[1][0];
-                        gather_stored(b, first, of.strides[1][1], zeros[1], to);
-                    }
-                    for at in poll::each(0..of.rows, of.columns * of.depth / 4) {
-                        let first = left + at * of.strides[0][0];
-                        gather_stored(a, first, of.strides[0][1], zeros[0], row);
-                        let store = |column: usize, sum: i64| {
-                            let place = (pair * of.rows + at) * of.columns + column;
-                            to.set(place, T::stored(requantise.apply(0, sum)));
-                        };
-                        if is_exact {
-                            let bytes = high.iter_mut().zip(low.iter_mut()).zip(&*row);
-                            bytes.for_each(|((high, low), x)| (*high, *low) = (x >> 8, x & 0xFF));
-                            wide_dots(isa, [high, low], columns, of.columns, store);
-                        } else {
-                            dots(isa, exact(size_of::<T>()), row, columns, of.columns, store);
-                        }
-                    }
+    let types = [StoredType::of(a.kind)?, StoredType::of(b.kind)?];
+    call.emit_bands(label, scratch, bands, move |mut io, band| {
+        let (a, b, to) = (io.input::<u8>(0), io.input::<u8>(1), io.output::<u8>(0));
+        let (row, rest) = io.scratch_slice::<i16>().split_at_mut(of.depth);
+        let (high, rest) = rest.split_at_mut(of.depth);
+        let (low, columns) = rest.split_at_mut(of.depth);
+        for pair in band {
+            let [left, right] = of.pairs[pair];
+            for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
+                let first = right + column * of.strides[1][0];
+                types[1].widen(b, first, of.strides[1][1], zeros[1], to);
+            }
+            for at in poll::each(0..of.rows, of.columns * of.depth / 4) {
+                let first = left + at * of.strides[0][0];
+                types[0].widen(a, first, of.strides[0][1], zeros[0], row);
+                let store = |column: usize, sum: i64| {
+                    let place = (pair * of.rows + at) * of.columns + column;
+                    types[0].store(to, place, requantise.apply(0, sum));
+                };
+                if is_exact {
+                    let words = high.iter_mut().zip(low.iter_mut()).zip(&*row);
+                    words.for_each(|((high, low), x)| (*high, *low) = (x >> 8, x & 0xFF));
+                    wide_dots(isa, [high, low], columns, of.columns, store);
+                } else {
+                    dots(isa, exact(types[0].bytes), row, columns, of.columns, store);
                 }
-                Ok(())
-            });
-        });
+            }
+        }
+        Ok(())
     });
     Ok(())
-}
-
-fn gather_stored<T: Stored>(
-    from: In<'_, T>,
-    first: usize,
-    stride: usize,
-    zero_point: i32,
-    to: &mut [i16],
-) {
-    for (at, to) in to.iter_mut().enumerate() {
-        *to = i16::stored(from.get(first + at * stride).wide() - zero_point);
-    }
 }
 
 /// FLOAT32 by 8-bit integers: each row of the left matrix is quantised on the fly.
@@ -476,13 +455,13 @@ fn hybrid_products(
     shape: &Shape,
 ) -> Lowered {
     let way = OnTheFly::new(call.flag(2)?);
-    let (scale, zero_point) = (b.scale, b.zero_point);
+    let (scale, zero_point, of_b) = (b.scale, b.zero_point, StoredType::of(b.kind)?);
     let (label, isa) = (plain("tflite_hybrid_matmul", shape, work_of(&of, shape)), call.isa());
     let bands = of.pairs.len();
     // The row as floats, the row and all columns as integers, the row as bytes.
     let scratch = 4 * of.depth + 2 * of.depth * (of.columns + 1) + of.depth.next_multiple_of(2);
     call.emit_bands(label, scratch, bands, move |mut io, band| {
-        let (a, b, to) = (io.input::<f32>(0), io.input::<i8>(1), io.output::<f32>(0));
+        let (a, b, to) = (io.input::<f32>(0), io.input::<u8>(1), io.output::<f32>(0));
         let scratch = io.scratch_slice::<i16>();
         let (floats, rest) = scratch.split_at_mut(2 * of.depth);
         let (row, rest) = rest.split_at_mut(of.depth);
@@ -493,7 +472,7 @@ fn hybrid_products(
             let [left, right] = of.pairs[pair];
             for (column, to) in columns.chunks_exact_mut(of.depth.max(1)).enumerate() {
                 let first = right + column * of.strides[1][0];
-                gather_stored(b, first, of.strides[1][1], zero_point, to);
+                of_b.widen(b, first, of.strides[1][1], zero_point, to);
             }
             for at in poll::each(0..of.rows, of.columns * of.depth / 8) {
                 gather(a, left + at * of.strides[0][0], of.strides[0][1], reals);

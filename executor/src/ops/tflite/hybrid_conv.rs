@@ -12,7 +12,7 @@ use super::arg::{Activation, Arg, ElementKind, OperatorCall};
 use super::conv::{ConvWindows, Weights};
 use super::depthwise::TapSums;
 use super::dots::{OF_BYTES, dots};
-use super::math::{f32_of, low};
+use super::math::{StoredType, f32_of, low};
 use super::on_the_fly::{DequantiseFloats, Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, RowBytes};
 use crate::lowering::{Io, Label, Lowered};
@@ -183,6 +183,7 @@ fn by_dots(
     patch: usize,
 ) -> Lowered {
     let weights = Weights::new(call, 1, &conv.filter)?;
+    let signed = StoredType::of(ElementKind::I8)?;
     let (isa, batches) = (call.isa(), conv.windows.output.batches);
     let outputs = conv.windows.output.channels;
     // The patch with 16 bits, the image with 8.
@@ -194,12 +195,12 @@ fn by_dots(
         let gathered: &mut [i16] = bytemuck::cast_slice_mut(gathered);
         for batch in batches {
             let of = conv.quantise(isa, &inputs, batch, 0, image);
-            let bytes = In::of(bytemuck::cast_slice::<u8, i8>(image));
+            let bytes = In::of(&*image);
             for pixel in poll::each(0..conv.pixels, patch * outputs / 8) {
                 let windows = &conv.windows;
                 let (y, x) = (pixel / windows.output.width, pixel % windows.output.width);
                 let channels = [0, windows.input.channels];
-                windows.gather(bytes, [0, y, x], of.zero_point, channels, gathered);
+                windows.gather(bytes, signed, [0, y, x], of.zero_point, channels, gathered);
                 dots(isa, OF_BYTES, gathered, &filters, outputs, |channel, sum| {
                     let place = (batch * conv.pixels + pixel) * outputs + channel;
                     to.set(place, conv.real(bias, channel, low(sum), of.scale));

@@ -1,10 +1,11 @@
 //! Operations that look up, scatter, choose and order elements by indices.
 
-use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Shape, poll};
+use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
 use super::copy::{Copy, axes};
 use crate::lowering::{DynamicOutput, Io, Lowered};
+use crate::ops::sort::Ranked as _;
 use crate::ops::support::plain;
 
 /// Reads an index of INT32, INT64 or INT16, whatever memory it lies in: once.
@@ -133,32 +134,33 @@ pub(super) fn scatter_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
         let what = format!("is of {:?}, not {wanted:?}", updates.shape);
         return Err(OpError::input(1, what).into());
     }
-    macro_rules! emit {
-        ($T:ty, $add:expr) => {
-            call.step(&shape, move |io| {
-                let (from, to) = (io.input::<$T>(1), io.output::<$T>(0));
-                to.fill(std::iter::repeat(<$T>::default()));
-                for at in poll::each(0..count, 16 + row) {
-                    let place = position(&io, 0, &indices, at, &extents[..depth])? * row;
-                    for own in 0..row {
-                        let sum = $add(to.as_in().get(place + own), from.get(at * row + own));
-                        to.set(place + own, sum);
-                    }
-                }
-                Ok(())
-            })
-        };
+    /// Adds a row to another.
+    fn add<T: Element>(each: impl Fn(T, T) -> T, row: In<'_, u8>, to: Out<'_, u8>) {
+        let (row, to) = (row.cast::<T>(), to.cast::<T>());
+        for at in 0..to.len() {
+            to.set(at, each(to.as_in().get(at), row.get(at)));
+        }
     }
-    match updates.kind {
-        ElementKind::F32 => emit!(f32, |a: f32, b: f32| a + b),
-        ElementKind::I8 => emit!(i8, i8::wrapping_add),
-        ElementKind::U8 => emit!(u8, u8::wrapping_add),
-        ElementKind::I16 => emit!(i16, i16::wrapping_add),
-        ElementKind::I32 => emit!(i32, i32::wrapping_add),
-        ElementKind::I64 => emit!(i64, i64::wrapping_add),
-        ElementKind::Bool => emit!(u8, |a: u8, b: u8| u8::from(a != 0 || b != 0)),
+    let add: fn(In<'_, u8>, Out<'_, u8>) = match updates.kind {
+        ElementKind::F32 => |row, to| add(|a: f32, b| a + b, row, to),
+        ElementKind::I8 | ElementKind::U8 => |row, to| add(u8::wrapping_add, row, to),
+        ElementKind::I16 => |row, to| add(i16::wrapping_add, row, to),
+        ElementKind::I32 => |row, to| add(i32::wrapping_add, row, to),
+        ElementKind::I64 => |row, to| add(i64::wrapping_add, row, to),
+        ElementKind::Bool => |row, to| add(|a: u8, b| u8::from(a != 0 || b != 0), row, to),
         kind => return Err(refused(1, kind).into()),
-    }
+    };
+    let bytes = row * updates.kind.bytes();
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<u8>(1), io.output::<u8>(0));
+        to.fill(std::iter::repeat(0));
+        for at in poll::each(0..count, 16 + row) {
+            let place = position(&io, 0, &indices, at, &extents[..depth])? * bytes;
+            let own = from.slice(at * bytes..(at + 1) * bytes);
+            add(own, to.slice(place..place + bytes));
+        }
+        Ok(())
+    });
     Ok(())
 }
 
@@ -230,49 +232,64 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.result_is(1, &[ElementKind::I16, ElementKind::I32])?;
     let is_short = call.result(1)?.kind == ElementKind::I16;
     let label = plain("tflite_topk", &shape, 0);
-    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
-        let scratch = (4 * extent).next_multiple_of(8) + size_of::<T>() * extent;
-        call.emit_with_scratch(label, scratch, move |mut io| {
-            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-            let outputs = io.inputs_and_outputs();
-            if extent == 0 {
-                return Ok(()); // and there is no scratch memory
-            }
-            let bytes = io.scratch_slice::<u8>();
-            let (order, values) = bytes.split_at_mut((4 * extent).next_multiple_of(8));
-            let values: &mut [T] = bytemuck::cast_slice_mut(values);
-            let order: &mut [u32] = bytemuck::cast_slice_mut(order);
-            let order = &mut order[..extent];
-            for row in poll::each(0..rows, extent * 20) {
-                from.slice(row * extent..(row + 1) * extent).copy_to(values);
-                for (at, order) in (0u32..).zip(order.iter_mut()) {
-                    *order = at;
-                }
-                // The first of equals first: their indices decide.
-                order.sort_unstable_by(|&a, &b| {
-                    greatest_first(values[a as usize], values[b as usize]).then(a.cmp(&b))
-                });
-                for (at, &place) in order[..k].iter().enumerate() {
-                    to.set(row * k + at, values[place as usize]);
-                    let place = place.cast_signed();
-                    if is_short {
-                        let short = i16::try_from(place).unwrap_or(i16::MAX);
-                        outputs.output::<i16>(1).set(row * k + at, short);
-                    } else {
-                        outputs.output::<i32>(1).set(row * k + at, place);
-                    }
+    let width = input.kind.bytes();
+    let find = row_order(input.kind)?;
+    let scratch = extent * (8 + width);
+    call.emit_with_scratch(label, scratch, move |mut io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
+        let outputs = io.inputs_and_outputs();
+        if extent == 0 {
+            return Ok(()); // and there is no scratch memory
+        }
+        let (order, values) = io.scratch_slice::<u8>().split_at_mut(extent * 8);
+        let order: &mut [u64] = bytemuck::cast_slice_mut(order);
+        for row in poll::each(0..rows, extent * 20) {
+            from.slice(row * extent * width..(row + 1) * extent * width).copy_to(values);
+            find(values, order);
+            for (at, &key) in order[..k].iter().enumerate() {
+                let [place, ..] = bytemuck::cast::<_, [u32; 2]>(key.to_le());
+                let first = place as usize * width;
+                let value = In::of(&values[first..first + width]);
+                to.slice((row * k + at) * width..(row * k + at + 1) * width).copy_from(value);
+                let place = place.cast_signed();
+                if is_short {
+                    let short = i16::try_from(place).unwrap_or(i16::MAX);
+                    outputs.output::<i16>(1).set(row * k + at, short);
+                } else {
+                    outputs.output::<i32>(1).set(row * k + at, place);
                 }
             }
-            Ok(())
-        });
+        }
+        Ok(())
     });
     Ok(())
 }
 
-/// The order from the greatest to the least; what is no number comes last.
-fn greatest_first<T: Element + PartialOrd>(x: T, y: T) -> std::cmp::Ordering {
-    let is_none = |x: &T| x.partial_cmp(x).is_none();
-    y.partial_cmp(&x).unwrap_or_else(|| is_none(&x).cmp(&is_none(&y)))
+/// See [`row_order`].
+type RowOrder = fn(&[u8], &mut [u64]);
+
+/// The function that puts the places of a row's elements into the lower halves of integers, from the greatest
+/// element to the least; of equals the first place first, and last what is no number.
+fn row_order(kind: ElementKind) -> Lowered<RowOrder> {
+    if kind == ElementKind::I64 {
+        return Ok(|values, order| {
+            let values: &[i64] = bytemuck::cast_slice(values);
+            order.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
+            let value = |place: u64| usize::try_from(place).map_or(0, |place| values[place]);
+            order.sort_unstable_by(|&a, &b| value(b).cmp(&value(a)).then(a.cmp(&b)));
+        });
+    }
+    by_kind!(kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32], T => Ok(|values, order| {
+        let values: &[T] = bytemuck::cast_slice(values);
+        for ((key, value), place) in order.iter_mut().zip(values).zip(0u32..) {
+            *key = u64::from(!value.rank()) << 32 | u64::from(place);
+        }
+        least_first(order);
+    }))
+}
+
+fn least_first(keys: &mut [u64]) {
+    keys.sort_unstable();
 }
 
 /// The index of the greatest or least element along an axis; among equals the first.

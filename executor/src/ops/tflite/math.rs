@@ -3,7 +3,8 @@
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, Out};
 
-use super::arg::{Arg, ElementKind};
+use super::arg::{Arg, ElementKind, by_kind};
+use crate::lowering::Lowered;
 
 /// An integer as a float, rounded where it has more than 24 bits.
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
@@ -114,6 +115,61 @@ macro_rules! stored {
     )*};
 }
 stored!(i8, u8, i16);
+
+/// The access to stored values of a type that is known when a model runs: what is compiled once for
+/// all quantised types reads and writes them with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredType {
+    /// Bytes of an element.
+    pub(super) bytes: usize,
+    widen: fn(In<'_, u8>, usize, i32, &mut [i16]),
+}
+
+impl StoredType {
+    pub(super) fn of(kind: ElementKind) -> Lowered<Self> {
+        let widen = by_kind!(kind, [I8 i8, U8 u8, I16 i16], T => widen::<T>);
+        Ok(Self { bytes: kind.bytes(), widen })
+    }
+
+    /// Reads elements from `first` on, `stride` from one to the next, less a zero point.
+    #[inline(always)]
+    pub(super) fn widen(
+        self,
+        from: In<'_, u8>,
+        first: usize,
+        stride: usize,
+        zero_point: i32,
+        to: &mut [i16],
+    ) {
+        // Where there are none, `first` may be beyond the tensor.
+        if !to.is_empty() {
+            (self.widen)(from.slice(first * self.bytes..from.len()), stride, zero_point, to);
+        }
+    }
+
+    /// Writes element `at`.
+    #[inline(always)]
+    pub(super) fn store(self, to: Out<'_, u8>, at: usize, value: i32) {
+        match self.bytes {
+            1 => to.set(at, u8::stored(value)),
+            _ => to.set_block(at * 2, i16::stored(value).to_ne_bytes()),
+        }
+    }
+}
+
+fn widen<T: Stored>(from: In<'_, u8>, stride: usize, zero_point: i32, to: &mut [i16]) {
+    let from = from.cast::<T>();
+    if stride == 1 {
+        // Side by side: in vectors.
+        for (to, value) in to.iter_mut().zip(from.iter()) {
+            *to = i16::stored(value.wide() - zero_point);
+        }
+        return;
+    }
+    for (at, to) in to.iter_mut().enumerate() {
+        *to = i16::stored(from.get(at * stride).wide() - zero_point);
+    }
+}
 
 /// Real numbers of a tensor of any arithmetic type: stored values times their scale.
 pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {

@@ -5,7 +5,7 @@ use half::f16;
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, sizes};
-use super::combine::{Combination, Number};
+use super::combine::{Combination, Fold, fold_behind};
 use super::index::{check_index_kind, index_at};
 use crate::lowering::{Io, Lowered};
 
@@ -174,15 +174,18 @@ pub(super) fn scatter(call: &mut OperatorCall<'_, '_>) -> Lowered {
     check_rank(&updates.shape)?;
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
-    let plan = Updates { positions, window, counting, kept, extents, own: updates.shape.to_vec() };
-    by_kind!(
+    let own = updates.shape.to_vec();
+    let fold: Fold = by_kind!(
         input.kind,
         [F16 f16, F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
-        T => call.step(&shape, move |io| {
-            io.output::<T>(0).fill(io.input::<T>(0).iter());
-            plan.run::<T>(&io, how)
-        })
+        T => fold_behind::<T>
     );
+    let bytes = input.kind.bytes();
+    let plan = Updates { positions, window, counting, kept, extents, own, how, fold, bytes };
+    call.step(&shape, move |io| {
+        io.output::<u8>(0).copy_from(io.input(0));
+        plan.run(&io)
+    });
     Ok(())
 }
 
@@ -197,13 +200,18 @@ struct Updates {
     /// The extents of the tensor, and of the updates.
     extents: Vec<usize>,
     own: Vec<usize>,
+    how: Combination,
+    fold: Fold,
+    /// Bytes of an element.
+    bytes: usize,
 }
 
 impl Updates {
-    fn run<T: Number>(&self, io: &Io<'_>, how: Combination) -> Result<(), String> {
-        let (from, to) = (io.input::<T>(2), io.output::<T>(0));
+    fn run(&self, io: &Io<'_>) -> Result<(), String> {
+        let (from, to) = (io.input::<u8>(2), io.output::<u8>(0));
         let (mut places, mut count) = ([0; MOST_RANK], [0; MOST_RANK]);
-        for at in poll::each(0..from.len(), 10 * (self.own.len() + 2)) {
+        let element = |at: usize| at * self.bytes..(at + 1) * self.bytes;
+        for at in poll::each(0..from.len() / self.bytes, 10 * (self.own.len() + 2)) {
             unravel(at, &self.own, &mut places[..self.own.len()]);
             for (count, &axis) in count.iter_mut().zip(&self.counting) {
                 *count = places[axis];
@@ -221,7 +229,7 @@ impl Updates {
                 Some(place * extent + index)
             });
             if let Some(place) = place {
-                to.set(place, to.as_in().get(place).with(how, from.get(at)));
+                (self.fold)(self.how, from.slice(element(at)), to.slice(element(place)));
             }
         }
         Ok(())

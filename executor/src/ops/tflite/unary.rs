@@ -3,11 +3,13 @@
 use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use half::f16;
+use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
+use super::convert::each_integer;
 use super::math::{Stored, f32_of, look_up, low, round_i32, table};
 use super::tables::{between, wide_table};
 use crate::lowering::{Label, Lowered};
@@ -30,20 +32,16 @@ fn each<T: Element, U: Element>(
     f: impl Fn(T) -> U + Send + Sync + 'static,
 ) -> Lowered {
     call.step(&input.shape, move |io| {
-        io.output::<U>(0).fill(io.input::<T>(0).iter().map(&f));
-        Ok(())
+        let (from, to) = (io.input::<T>(0), io.output::<U>(0));
+        in_chunks(from.len().min(to.len()), |part| {
+            let (from, to) = (from.slice(part.clone()), to.slice(part));
+            for at in 0..from.len().min(to.len()) {
+                to.set(at, f(from.get(at)));
+            }
+            Ok(())
+        })
     });
     Ok(())
-}
-
-fn each_stored(
-    call: &mut OperatorCall<'_, '_>,
-    input: &Arg,
-    f: impl Fn(i32) -> i32 + Send + Sync + 'static,
-) -> Lowered {
-    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-        each::<T, T>(call, input, move |x| T::stored(f(x.wide())))
-    })
 }
 
 /// A function of real numbers: computed in FLOAT32, by a table where 8 bits stand for them, and
@@ -158,7 +156,7 @@ pub(super) fn abs(call: &mut OperatorCall<'_, '_>) -> Lowered {
             let points = (input.zero_point, result.zero_point);
             let same = input.scale.to_bits() == result.scale.to_bits();
             let to = Multiplier::new(f64::from(input.scale / result.scale));
-            each_stored(call, &input, move |x| {
+            each_integer(call, &input, input.kind, move |x| {
                 let size = (x - points.0).abs();
                 let size = if same { size } else { to.apply(size) };
                 size.saturating_add(points.1).clamp(min, max)
@@ -218,7 +216,7 @@ pub(super) fn rsqrt(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let mut to = Multiplier::new(f64::from(1.0 / (input.scale.sqrt() * result.scale)));
     to.shift -= SPARE;
     let points = (input.zero_point, result.zero_point);
-    each_stored(call, &input, move |x| {
+    each_integer(call, &input, input.kind, move |x| {
         let value = x - points.0;
         if value <= 0 {
             return max;
@@ -253,7 +251,7 @@ pub(super) fn relu(call: &mut OperatorCall<'_, '_>, activation: Activation) -> L
     let (min, max) = result.activated(activation)?;
     let to = Multiplier::new(f64::from(input.scale / result.scale));
     let points = (input.zero_point, result.zero_point);
-    each_stored(call, &input, move |x| {
+    each_integer(call, &input, input.kind, move |x| {
         points.1.wrapping_add(to.apply(x - points.0)).clamp(min, max)
     })
 }
@@ -268,7 +266,7 @@ pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (min, max) = (min.max(stored(0.0)), max.min(stored(1.0)));
     let to = Multiplier::new(f64::from(input.scale / result.scale));
     let points = (input.zero_point, result.zero_point);
-    each_stored(call, &input, move |x| {
+    each_integer(call, &input, input.kind, move |x| {
         points.1.wrapping_add(to.apply(x - points.0)).clamp(min, max)
     })
 }
@@ -287,7 +285,7 @@ pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let steep = Multiplier::new(slope.abs());
     let is_falling = slope < 0.0;
     let points = (input.zero_point, result.zero_point);
-    each_stored(call, &input, move |x| {
+    each_integer(call, &input, input.kind, move |x| {
         let value = x - points.0;
         let scaled = match value {
             0.. => plain.apply(value),
@@ -438,7 +436,7 @@ pub(super) fn prelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
         call.step(&shape, |_| Ok(()));
         return Ok(());
     }
-    let walk = crate::ops::support::Broadcast::new(&shape, &input.shape, &alpha.shape);
+    let walk = crate::ops::broadcast::Broadcast::new(&shape, &input.shape, &alpha.shape);
     let (min, max) = result.kind.range();
     let plain = Multiplier::new(f64::from(input.scale / result.scale));
     let steep = Multiplier::new(f64::from(input.scale * alpha.scale / result.scale));

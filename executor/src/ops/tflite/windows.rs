@@ -3,7 +3,7 @@
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, sizes};
-use super::combine::{Combination, Number};
+use super::combine::{Combination, Fold, fold_before};
 use super::copy::{Axis, Copy, strides};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
@@ -117,29 +117,41 @@ fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowe
     by_kind!(
         input.kind,
         [F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
-        T => emit::<T>(call, windows, (&input.shape, &taps, &shape), how)
+        T => {
+            let number = OfNumber { bytes: input.kind.bytes(), how, fold: fold_before::<T> };
+            emit(call, windows, (&input.shape, &taps, &shape), number)
+        }
     )
+}
+
+/// The size of a number of the tensor's type, and what combines two.
+#[derive(Clone, Copy)]
+struct OfNumber {
+    bytes: usize,
+    how: Combination,
+    fold: Fold,
 }
 
 /// The shapes of the tensor, a window and the result.
 type Shapes<'s> = (&'s Shape, &'s Shape, &'s Shape);
 
-fn emit<T: Number>(
+fn emit(
     call: &mut OperatorCall<'_, '_>,
     windows: Vec<Window>,
     shapes: Shapes<'_>,
-    how: Combination,
+    number: OfNumber,
 ) -> Lowered {
     let (input, taps, shape) = shapes;
     let strides = input.strides();
     let (taps, counts) = (taps.to_vec(), shape.to_vec());
-    let each: usize = taps.iter().product();
-    let work = u64::try_from(shape.elements().saturating_mul(each)).unwrap_or(u64::MAX);
+    let (each, count): (usize, usize) = (taps.iter().product(), shape.elements());
+    let work = u64::try_from(count.saturating_mul(each)).unwrap_or(u64::MAX);
     call.emit(plain("tflite_reduce_window", shape, work), move |io| {
-        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-        let first = io.input::<T>(1).get(0);
-        for at in 0..to.len() {
-            let mut sum = first;
+        let OfNumber { bytes, how, fold } = number;
+        let (from, to, first) = (io.input::<u8>(0), io.output::<u8>(0), io.input::<u8>(1));
+        for at in 0..count {
+            let sum = to.slice(at * bytes..(at + 1) * bytes);
+            sum.copy_from(first);
             for tap in poll::each(0..each, 10 * windows.len()) {
                 let (mut window, mut tap, mut place) = (at, tap, Some(0));
                 for axis in (0..windows.len()).rev() {
@@ -148,9 +160,9 @@ fn emit<T: Number>(
                     (window, tap) = (window / counts[axis], tap / taps[axis]);
                 }
                 // The element first: of what is no number, the other is kept.
-                sum = place.map_or(first, |place| from.get(place)).with(how, sum);
+                let of = |place| from.slice(place * bytes..(place + 1) * bytes);
+                fold(how, place.map_or(first, of), sum);
             }
-            to.set(at, sum);
         }
         Ok(())
     });

@@ -32,9 +32,15 @@ impl Isa {
             // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => unsafe { avx2(work) },
-            _ => work.run(),
+            _ => scalar(work),
         }
     }
+}
+
+/// Out of line, as the others have to be: one copy of a loop for all that run it.
+#[inline(never)]
+fn scalar(work: impl Loop) {
+    work.run();
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,32 +1,32 @@
-//! Rows that are shorter than a block of an auto-vectorised loop, several of them in one block.
+//! Rows that are shorter than a block of an auto-vectorised loop, many of them together.
 //!
 //! A loop over one row of 32 elements has no vectors: what is left of a row behind its last whole
 //! block is computed element by element. The results of neighbouring rows lie side by side, and
-//! only what they are computed from does not, so that it is copied together.
+//! only what they are computed from does not, so that it is copied together. That is done to bytes:
+//! once for all functions of elements of a size.
 
-use super::plain::{BLOCK, Loop};
-use crate::tensor::{Element, In, Out, poll};
+use super::plain::BLOCK;
+use crate::tensor::{In, Out, poll};
+
+/// What is done to a span of two operands and the output, as bytes.
+pub type EachRow<'f> = dyn FnMut(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String> + 'f;
 
 /// Rows of results from two operands, of which each row is as long or one element for all.
 ///
 /// Results lie side by side, a row behind the other. An operand that has their shape may be written
 /// over by them, one that is repeated may not.
 #[derive(Debug)]
-pub struct ZipRows<'a, T, U, F, I> {
-    /// The first operand.
-    pub a: In<'a, T>,
-    /// The second operand.
-    pub b: In<'a, T>,
-    /// The results: `len` elements for each item of `starts`.
-    pub output: Out<'a, U>,
+pub struct ShortRows<'a> {
+    /// The operands, whose elements have 1, 2, 4 or 8 bytes.
+    pub operands: [In<'a, u8>; 2],
+    /// The bytes of an element of the operands, and of one of the results.
+    pub sizes: [usize; 2],
+    /// The results.
+    pub output: Out<'a, u8>,
     /// Elements of a row, for which [`fits`] returns true.
     pub len: usize,
     /// True for each operand that has one element for all of a row.
     pub repeats: [bool; 2],
-    /// Where the rows start in both operands.
-    pub starts: I,
-    /// The function. It is also computed of elements that belong to no row.
-    pub each: F,
 }
 
 /// Returns whether so many rows of `len` elements are computed together: there are several in a
@@ -35,41 +35,62 @@ pub fn fits(len: usize, rows: usize) -> bool {
     len > 1 && len <= BLOCK / 2 && len * rows.min(BLOCK / len) >= BLOCK / 4 * 3
 }
 
-impl<T: Element, U: Element, F, I> Loop for ZipRows<'_, T, U, F, I>
-where
-    F: Fn(T, T) -> U,
-    I: ExactSizeIterator<Item = [usize; 2]>,
-{
-    #[inline(always)]
-    fn run(self) {
-        let Self { a, b, output, len, repeats, mut starts, each } = self;
-        let together = BLOCK / len;
-        let (mut xs, mut ys) = ([T::default(); BLOCK], [T::default(); BLOCK]);
-        let (mut at, mut unreported) = (0, 0);
-        while starts.len() > 0 {
-            let count = together.min(starts.len()) * len;
-            let rows = xs.chunks_exact_mut(len).zip(ys.chunks_exact_mut(len));
-            // The rows come first: an item that finds no room would be lost.
-            for ((xs, ys), start) in rows.zip(&mut starts) {
-                gather(a, start[0], repeats[0], xs);
-                gather(b, start[1], repeats[1], ys);
-            }
-            let mut zs = [U::default(); BLOCK];
-            zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = each(x, y));
-            if count == BLOCK {
-                output.set_block(at, zs);
-            } else {
-                output.slice(at..at + count).fill(zs);
-            }
-            at += count;
-            unreported += BLOCK + together * ROW_NS;
-            if unreported > poll::CHUNK {
-                if poll::work(unreported).is_err() {
-                    return;
-                }
-                unreported = 0;
-            }
+/// Bytes of an operand that are computed together.
+const BYTES: usize = 1024;
+
+impl ShortRows<'_> {
+    /// Calls `each` with whole blocks of elements that lie side by side. `starts` are the elements
+    /// of both operands that the rows start at; `each` also computes elements that belong to no row.
+    ///
+    /// # Errors
+    /// The first that `each` gives, or the run is to end.
+    pub fn each_block(
+        self,
+        starts: impl ExactSizeIterator<Item = [usize; 2]>,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), String> {
+        match self.sizes[0] {
+            1 => self.blocks::<1>(starts, each),
+            2 => self.blocks::<2>(starts, each),
+            4 => self.blocks::<4>(starts, each),
+            _ => self.blocks::<8>(starts, each),
         }
+    }
+
+    /// As [`ShortRows::each_block`], for operands of `SIZE` bytes an element.
+    fn blocks<const SIZE: usize>(
+        self,
+        mut starts: impl ExactSizeIterator<Item = [usize; 2]>,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), String> {
+        let Self { operands: [a, b], sizes: [_, size_out], output, len, repeats } = self;
+        let most = BYTES / SIZE.max(size_out) / BLOCK * BLOCK;
+        let together = most / len;
+        let (mut xs, mut ys, mut zs) = ([0; BYTES], [0; BYTES], [0; BYTES]);
+        let mut at = 0;
+        while starts.len() > 0 {
+            let rows = xs.chunks_exact_mut(len * SIZE).zip(ys.chunks_exact_mut(len * SIZE));
+            // The rows come first: an item that finds no room would be lost.
+            let mut count = 0;
+            for ((xs, ys), start) in rows.take(together).zip(&mut starts) {
+                gather::<SIZE>(a, start[0], repeats[0], xs);
+                gather::<SIZE>(b, start[1], repeats[1], ys);
+                count += len;
+            }
+            let whole = count.next_multiple_of(BLOCK);
+            poll::work(whole + count / len * ROW_NS)?;
+            let (xs, ys) = (In::of(&xs[..whole * SIZE]), In::of(&ys[..whole * SIZE]));
+            let to = output.slice(at..at + count * size_out);
+            if whole == count {
+                each(xs, ys, to)?;
+            } else {
+                let made = Out::of(&mut zs[..whole * size_out]);
+                each(xs, ys, made)?;
+                to.copy_from(made.as_in().slice(0..to.len()));
+            }
+            at += to.len();
+        }
+        Ok(())
     }
 }
 
@@ -77,9 +98,10 @@ where
 const ROW_NS: usize = 16;
 
 #[inline(always)]
-fn gather<T: Element>(from: In<'_, T>, start: usize, repeats: bool, row: &mut [T]) {
+fn gather<const SIZE: usize>(from: In<'_, u8>, start: usize, repeats: bool, row: &mut [u8]) {
+    let start = start * SIZE;
     if repeats {
-        row.fill(from.get(start));
+        row.as_chunks_mut::<SIZE>().0.fill(from.block(start));
     } else {
         from.slice(start..start + row.len()).copy_to(row);
     }
@@ -88,7 +110,28 @@ fn gather<T: Element>(from: In<'_, T>, start: usize, repeats: bool, row: &mut [T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::plain::Zip;
     use crate::simd::Isa;
+    use crate::tensor::Element;
+
+    fn zip<T: Element, U: Element>(
+        isa: Isa,
+        operands: [In<'_, T>; 2],
+        output: Out<'_, U>,
+        len: usize,
+        repeats: [bool; 2],
+        starts: impl ExactSizeIterator<Item = [usize; 2]>,
+        each: impl Fn(T, T) -> U,
+    ) {
+        let sizes = [size_of::<T>(), size_of::<U>()];
+        let [a, b] = operands.map(In::bytes);
+        let rows = ShortRows { operands: [a, b], sizes, output: output.bytes(), len, repeats };
+        rows.each_block(starts, &mut |a, b, output| {
+            isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each: &each });
+            Ok(())
+        })
+        .unwrap();
+    }
 
     /// All ways in which two operands have rows, of every length that fits.
     #[test]
@@ -113,7 +156,7 @@ mod tests {
                     let starts = (0..rows).map(|row| [row * len, of_b(row)]);
                     let each = |x: i16, y: i16| i32::from(x - 2 * y);
                     let repeats = [false, repeats];
-                    isa.run(ZipRows { a, b, output: to, len, repeats, starts, each });
+                    zip(isa, [a, b], to, len, repeats, starts, each);
                     assert_eq!(got[..len * rows], want, "{isa:?}, {rows} rows of {len}");
                     assert_eq!(got[len * rows], 0, "{isa:?}, behind {rows} rows of {len}");
                     let mut got = all.clone();
@@ -122,7 +165,7 @@ mod tests {
                     let repeats = [repeats[1], false];
                     let each = |y: i16, x: i16| x - 2 * y;
                     let (a, b) = (b, output.as_in());
-                    isa.run(ZipRows { a, b, output, len, repeats, starts, each });
+                    zip(isa, [a, b], output, len, repeats, starts, each);
                     let got: Vec<i32> = got.into_iter().map(i32::from).collect();
                     assert_eq!(got, want, "{isa:?}, {rows} rows of {len} in place");
                 }

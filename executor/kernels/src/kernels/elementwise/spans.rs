@@ -34,14 +34,142 @@ pub fn each_span<T: Element, U: Element, const N: usize>(
     to: usize,
     mut each: impl FnMut([In<'_, T>; N], Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let is_one_piece = |it: &Along<'_, T>| !it.moves || it.rows.is_one_piece();
-    if output.is_one_piece() && inputs.iter().all(is_one_piece) {
-        return in_chunks(len, |part| {
-            let inputs = inputs.map(|it| span(it, part.clone()));
-            each(inputs, output.piece(to + part.start..to + part.end))
-        });
+    let spans = Spans { len, to, sizes: [size_of::<T>(), size_of::<U>()] };
+    let inputs =
+        inputs.map(|Along { rows, from, moves }| Along { rows: rows.bytes(), from, moves });
+    spans.each(inputs, output.bytes(), &mut |inputs, output| {
+        each(inputs.map(In::cast), output.cast())
+    })
+}
+
+/// What is done to a span of some inputs and the output, as bytes.
+type Each<'f, const N: usize> = dyn FnMut([In<'_, u8>; N], Out<'_, u8>) -> Result<(), String> + 'f;
+
+/// The elements that [`each_span`] goes over, whatever their type: rows are of bytes, and so is
+/// what becomes of them. It is compiled once for all functions of elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    /// How many elements.
+    pub len: usize,
+    /// The first of the output.
+    pub to: usize,
+    /// Bytes of an element of the inputs, and of one of the output: powers of two.
+    pub sizes: [usize; 2],
+}
+
+/// Bytes of an element, as a shift.
+#[derive(Clone, Copy, Debug)]
+struct Width(u32);
+
+impl Width {
+    #[inline(always)]
+    fn bytes(self, elements: usize) -> usize {
+        elements << self.0
     }
-    in_blocks(len, inputs, output, to, &mut each)
+
+    #[inline(always)]
+    fn range(self, elements: Range<usize>) -> Range<usize> {
+        self.bytes(elements.start)..self.bytes(elements.end)
+    }
+}
+
+impl Spans {
+    /// As [`each_span`].
+    ///
+    /// # Errors
+    /// The first that `each` gives, or the run is to end.
+    #[inline(never)]
+    pub fn each<const N: usize>(
+        self,
+        inputs: [Along<'_, u8>; N],
+        output: Rows<Out<'_, u8>>,
+        each: &mut Each<'_, N>,
+    ) -> Result<(), String> {
+        let is_one_piece = |it: &Along<'_, u8>| !it.moves || it.rows.is_one_piece();
+        if output.is_one_piece() && inputs.iter().all(is_one_piece) {
+            return in_chunks(self.len, |part| {
+                each(inputs.map(|it| self.part(it, part.clone())), self.result(output, part))
+            });
+        }
+        match self.sizes {
+            [1, 1] => self.in_blocks::<N, BLOCK>(inputs, output, each),
+            _ => self.in_blocks::<N, { 4 * BLOCK }>(inputs, output, each),
+        }
+    }
+
+    fn widths(self) -> [Width; 2] {
+        self.sizes.map(|size| Width(size.trailing_zeros()))
+    }
+
+    #[inline(always)]
+    fn part<'a>(self, operand: Along<'a, u8>, part: Range<usize>) -> In<'a, u8> {
+        let Along { rows, from, moves } = operand;
+        let part = if moves { from + part.start..from + part.end } else { from..from + 1 };
+        rows.piece(self.widths()[0].range(part))
+    }
+
+    #[inline(always)]
+    fn result<'a>(self, output: Rows<Out<'a, u8>>, part: Range<usize>) -> Out<'a, u8> {
+        output.piece(self.widths()[1].range(self.to + part.start..self.to + part.end))
+    }
+
+    /// `BYTES` of an operand at a time, where its rows lie apart.
+    #[inline(never)]
+    fn in_blocks<const N: usize, const BYTES: usize>(
+        self,
+        inputs: [Along<'_, u8>; N],
+        output: Rows<Out<'_, u8>>,
+        each: &mut Each<'_, N>,
+    ) -> Result<(), String> {
+        let (Self { len, to, .. }, [width, width_out]) = (self, self.widths());
+        let block = BYTES >> width.0.max(width_out.0);
+        let (mut sources, mut results) = ([[0; BYTES]; N], [0; BYTES]);
+        let (mut at, mut row) = (0, whole_row(output, to, width_out));
+        for it in inputs.iter().filter(|it| it.moves) {
+            row = match (row, whole_row(it.rows, it.from, width)) {
+                (Some(0), other) | (other, Some(0)) => other,
+                (one, other) => one.filter(|_| one == other),
+            };
+        }
+        let row =
+            row.filter(|&row| row < LONG && row <= block && row > 0 && len.is_multiple_of(row));
+        while at < len {
+            poll::work(BLOCK * ELEMENT_NS)?;
+            let count = match row {
+                // Of rows alike as many as fit.
+                Some(row) => (block / row * row).min(len - at),
+                None => inputs
+                    .iter()
+                    .filter(|it| it.moves)
+                    .map(|it| it.rows.left(width.bytes(it.from + at)) >> width.0)
+                    .fold(output.left(width_out.bytes(to + at)) >> width_out.0, usize::min)
+                    .min(len - at),
+            };
+            let here = at..at + count;
+            let near = row.is_some();
+            let mut buffers = sources.iter_mut();
+            let from = inputs.map(|it| match buffers.next() {
+                Some(buffer) if near && it.moves && !it.rows.is_one_piece() => {
+                    let start = it.from + at;
+                    let buffer = &mut buffer[..width.bytes(count)];
+                    let near = Out::of(buffer).into();
+                    copy_rows(it.rows, width.range(start..start + count), near, 0);
+                    In::of(buffer)
+                }
+                _ => self.part(it, here.clone()),
+            });
+            if near && !output.is_one_piece() {
+                let bytes = width_out.bytes(count);
+                each(from, Out::of(&mut results[..bytes]))?;
+                let made: Rows<In<'_, u8>> = In::of(&results[..bytes]).into();
+                copy_rows(made, 0..bytes, output, width_out.bytes(to + at));
+            } else {
+                each(from, self.result(output, here))?;
+            }
+            at += count;
+        }
+        Ok(())
+    }
 }
 
 /// Calls `each` for as many elements at a time as are worked on between two reports of work.
@@ -53,111 +181,44 @@ pub fn in_chunks(
     len: usize,
     mut each: impl FnMut(Range<usize>) -> Result<(), String>,
 ) -> Result<(), String> {
-    if len <= poll::CHUNK {
-        poll::work(len * ELEMENT_NS)?;
-        return each(0..len);
-    }
-    for start in (0..len).step_by(poll::CHUNK) {
+    let mut start = 0;
+    loop {
         let end = len.min(start + poll::CHUNK);
         poll::work((end - start) * ELEMENT_NS)?;
         each(start..end)?;
+        start = end;
+        if start >= len {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Nanoseconds that an element of the slower functions takes at most, about.
 const ELEMENT_NS: usize = 8;
 
-/// Elements of an operand at a time.
+/// Elements of an operand at a time, if they are of up to 4 bytes.
 const BLOCK: usize = 512;
 
 /// Rows of so many elements are worth a call.
 const LONG: usize = 256;
 
-#[inline(never)]
-fn in_blocks<T: Element, U: Element, const N: usize>(
-    len: usize,
-    inputs: [Along<'_, T>; N],
-    output: Rows<Out<'_, U>>,
-    to: usize,
-    each: &mut impl FnMut([In<'_, T>; N], Out<'_, U>) -> Result<(), String>,
-) -> Result<(), String> {
-    let (mut sources, mut results) = ([[T::default(); BLOCK]; N], [U::default(); BLOCK]);
-    let (mut at, mut row) = (0, whole_row(output, to));
-    for it in inputs.iter().filter(|it| it.moves) {
-        row = match (row, whole_row(it.rows, it.from)) {
-            (Some(0), other) | (other, Some(0)) => other,
-            (one, other) => one.filter(|_| one == other),
-        };
-    }
-    let row = row.filter(|&row| row < LONG && len.is_multiple_of(row));
-    while at < len {
-        poll::work(BLOCK * ELEMENT_NS)?;
-        let count = match row {
-            // Of rows alike as many as fit.
-            Some(row) => (BLOCK / row * row).min(len - at),
-            None => inputs
-                .iter()
-                .filter(|it| it.moves)
-                .map(|it| it.rows.left(it.from + at))
-                .fold(output.left(to + at), usize::min)
-                .min(len - at),
-        };
-        let here = at..at + count;
-        let near = row.is_some();
-        let mut buffers = sources.iter_mut();
-        let from = inputs.map(|it| match buffers.next() {
-            Some(buffer) if near && it.moves && !it.rows.is_one_piece() => {
-                let start = it.from + at;
-                let near = Out::of(&mut buffer[..count]).into();
-                copy_rows(it.rows, start..start + count, near, 0);
-                In::of(&buffer[..count])
-            }
-            _ => span(it, here.clone()),
-        });
-        if near && !output.is_one_piece() {
-            each(from, Out::of(&mut results[..count]))?;
-            let made: Rows<In<'_, U>> = In::of(&results[..count]).into();
-            copy_rows(made, 0..count, output, to + at);
-        } else {
-            each(from, output.piece(to + at..to + at + count))?;
-        }
-        at += count;
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn span<T: Element>(operand: Along<'_, T>, part: Range<usize>) -> In<'_, T> {
-    let Along { rows, from, moves } = operand;
-    if moves { rows.piece(from + part.start..from + part.end) } else { rows.piece(from..from + 1) }
-}
-
 /// Elements of its rows, 0 where it is in one piece; `None` where `from` isn't the start of
 /// one.
-fn whole_row<P: Piece>(rows: Rows<P>, from: usize) -> Option<usize> {
-    let row = if rows.is_one_piece() { 0 } else { rows.row_len() };
+fn whole_row<P: Piece>(rows: Rows<P>, from: usize, width: Width) -> Option<usize> {
+    let row = if rows.is_one_piece() { 0 } else { rows.row_len() >> width.0 };
     (row == 0 || from.is_multiple_of(row)).then_some(row)
 }
 
-/// Copies some elements, whole rows of those that lie apart, to where element `to` of an output
-/// is.
-fn copy_rows<T: Element>(
-    input: Rows<In<'_, T>>,
-    part: Range<usize>,
-    output: Rows<Out<'_, T>>,
-    to: usize,
-) {
+/// Copies some bytes, whole rows of those that lie apart, to where byte `to` of an output is.
+fn copy_rows(input: Rows<In<'_, u8>>, part: Range<usize>, output: Rows<Out<'_, u8>>, to: usize) {
     let row = if input.is_one_piece() { output.row_len() } else { input.row_len() };
-    let size = size_of::<T>();
-    // Bytes from one row to the next: a division for each of them would take longer than what
-    // it has.
-    let step = |is_one_piece, pitch| if is_one_piece { row * size } else { pitch * size };
+    // From one row to the next: a division for each of them would take longer than what it has.
+    let step = |is_one_piece, stride| if is_one_piece { row } else { stride };
     let from_step = step(input.is_one_piece(), input.row_stride());
     let to_step = step(output.is_one_piece(), output.row_stride());
-    let (from, to) = (input.place(part.start) * size, output.place(to) * size);
+    let (from, to) = (input.place(part.start), output.place(to));
     let pieces = (0..part.len() / row.max(1)).map(|at| (from + at * from_step, to + at * to_step));
-    copy_pieces(Isa::Scalar, input.all().bytes(), output.all().bytes(), row * size, pieces);
+    copy_pieces(Isa::Scalar, input.all(), output.all(), row, pieces);
 }
 
 #[cfg(test)]

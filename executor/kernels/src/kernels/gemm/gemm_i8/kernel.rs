@@ -112,6 +112,12 @@ impl Bytes {
         Self { flip: if to_unsigned == 0 { 0 } else { 0x80 }, zero_point: zero_point + to_unsigned }
     }
 
+    /// Returns how far a stored byte is from the zero point.
+    #[inline(always)]
+    pub fn from_zero(self, byte: u8) -> i32 {
+        i32::from(byte ^ self.flip) - self.zero_point
+    }
+
     /// The same read as signed bytes.
     pub(super) const fn signed(self) -> Self {
         Self { flip: self.flip ^ 0x80, zero_point: self.zero_point - 128 }
@@ -129,5 +135,5 @@ impl Microkernel {
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "within -255 to 255")]
 pub(super) fn difference(byte: u8, bytes: Bytes) -> i16 {
-    (i32::from(byte ^ bytes.flip) - bytes.zero_point) as i16
+    bytes.from_zero(byte) as i16
 }
