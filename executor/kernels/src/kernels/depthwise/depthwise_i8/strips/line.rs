@@ -209,7 +209,9 @@ impl<
             let from = s.input.wrapping_add(x * s.step);
             // The loops within are short enough for the compiler to unroll them by itself.
             unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
-                for word in 0..WORDS {
+                // Words are enough for two lines of windows: of one the last may have no line, and
+                // there may be nothing to read.
+                for word in 0..WORDS.min((SIDE + ROWS - 1).div_ceil(W::LINES)) {
                     let above = word * W::LINES;
                     let first = from.wrapping_add(column * s.tap + above * s.line);
                     let count = (SIDE + ROWS - 1 - above).min(W::LINES);
