@@ -6,8 +6,8 @@ use half::f16;
 use nnburst_kernels::tensor::Element;
 use nnburst_kernels::tensor::poll::{self, Halted};
 
-/// A number that has a place among the numbers of its type: sorted by these places, rows of any type
-/// are sorted by one piece of code, which compares integers.
+/// A number that has a place among the numbers of its type: sorted by these places, rows of any
+/// type are sorted by one piece of code, which compares integers.
 pub(super) trait Ranked: Element {
     /// Integers in the order of the numbers: equal for equal numbers, 0 for what is no number.
     fn rank(self) -> u32;

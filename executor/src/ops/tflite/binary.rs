@@ -407,8 +407,9 @@ impl Order {
     }
 }
 
-/// Values of 8 bits, which may have different scales, are compared as 256ths of one. So are those of
-/// 16 bits whether they are equal; which of these is less, TFLite's kernels tell by what is stored.
+/// Values of 8 bits, which may have different scales, are compared as 256ths of one. So are those
+/// of 16 bits whether they are equal; which of these is less, TFLite's kernels tell by what is
+/// stored.
 pub(super) fn compare(call: &mut OperatorCall<'_, '_>, order: Order) -> Lowered {
     let pair = pair(call)?;
     if pair.result.kind != ElementKind::Bool {

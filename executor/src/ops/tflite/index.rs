@@ -268,8 +268,8 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
 /// See [`row_order`].
 type RowOrder = fn(&[u8], &mut [u64]);
 
-/// The function that puts the places of a row's elements into the lower halves of integers, from the greatest
-/// element to the least; of equals the first place first, and last what is no number.
+/// The function that puts the places of a row's elements into the lower halves of integers, from
+/// the greatest element to the least; of equals the first place first, and last what is no number.
 fn row_order(kind: ElementKind) -> Lowered<RowOrder> {
     if kind == ElementKind::I64 {
         return Ok(|values, order| {

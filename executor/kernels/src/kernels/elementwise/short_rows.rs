@@ -40,7 +40,8 @@ const BYTES: usize = 1024;
 
 impl ShortRows<'_> {
     /// Calls `each` with whole blocks of elements that lie side by side. `starts` are the elements
-    /// of both operands that the rows start at; `each` also computes elements that belong to no row.
+    /// of both operands that the rows start at; `each` also computes elements that belong to no
+    /// row.
     ///
     /// # Errors
     /// The first that `each` gives, or the run is to end.

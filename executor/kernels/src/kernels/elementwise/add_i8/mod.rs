@@ -30,17 +30,17 @@ pub struct AddRows {
 /// is `T`, the real result in steps of `2^-bits`, half a step of the output included. Two things
 /// lead away from the reference:
 ///
-/// - `a * x` differs from `A * x` by the rounding of `a` times a byte. `offset` takes away what that
-///   is for a byte in the middle, so that 127.5 times the rounding is left, of both factors, and
-///   1/2 for `offset` itself.
+/// - `a * x` differs from `A * x` by the rounding of `a` times a byte. `offset` takes away what
+///   that is for a byte in the middle, so that 127.5 times the rounding is left, of both factors,
+///   and 1/2 for `offset` itself.
 /// - The reference rounds an operand to an integer twice, by at most 1/2 each time (the first of
 ///   them is shifted right then), and the sum of both, at most 2 away from the real one, to an
 ///   integer that is shifted right by `-sum.shift`. Its last rounding is that of `T` to the steps
 ///   of the output, but for halves below zero, which `T` has where its lower bits are 0.
 ///
-/// `margin` is more than both together, and `offset` has it too. Where the lower bits of the sum are
-/// at least `2 * margin`, no number within `margin` of `T` is across a step of the output or on it.
-/// There the shifted sum is the reference's result; elsewhere the reference's way must be gone.
+/// `margin` is more than both together, and `offset` has it too. Where the lower bits of the sum
+/// are at least `2 * margin`, no number within `margin` of `T` is across a step of the output or on
+/// it. There the shifted sum is the reference's result; elsewhere the reference's way must be gone.
 #[derive(Clone, Copy, Debug)]
 struct Near {
     a: i32,

@@ -45,7 +45,7 @@ use bands::Bands;
 pub(crate) use kernel::Encoding;
 use kernel::Run;
 pub use kernel::{Bytes, Microkernel, Weights};
-use packing::{Lines, Unpacked};
+use packing::{PanelLines, Unpacked};
 use pairs::Pairs;
 
 /// Best first.
@@ -72,7 +72,7 @@ pub struct Gemm {
     image: Bytes,
     /// The factor of a window's sum that corrects for the weights' zero point.
     factor: i32,
-    lines: Lines,
+    lines: PanelLines,
     /// Of each panel, the starts of a window's segments and of its rests.
     segments: Vec<Vec<usize>>,
     weights: Packed,
@@ -117,7 +117,7 @@ impl Gemm {
         let (image, columns) = (rows.image, rows.bias.len());
         let bands = Bands::new(patches, variant.run.encoding);
         let kernel = &variant.run;
-        let lines = Lines::new(kernel.encoding, rows.quantised, bands.words());
+        let lines = PanelLines::new(kernel.encoding, rows.quantised, bands.words());
         let size = kernel.width(columns) * lines.count() * 4;
         let weights = Packed::new("gemm_i8 segments and rests", size, |packed| {
             packing::pack(kernel, &bands, rows, lines, packed.typed_mut());

@@ -27,13 +27,13 @@ pub(super) struct Unpacked<'a> {
 /// be some: one more than their number, or 0 where the weights leave too much, then the word that
 /// each is of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lines {
+pub(super) struct PanelLines {
     words: usize,
     /// Room for so many.
     rests: usize,
 }
 
-impl Lines {
+impl PanelLines {
     /// For windows of so many words. Told by the zero point alone: weights that come out of a cache
     /// aren't there to be looked at.
     pub(super) fn new(encoding: Encoding, quantised: Bytes, words: usize) -> Self {
@@ -71,7 +71,7 @@ pub(super) fn pack(
     kernel: &Microkernel,
     bands: &Bands,
     rows: &Unpacked<'_>,
-    lines: Lines,
+    lines: PanelLines,
     packed: &mut [i32],
 ) {
     let rests = rests(kernel, bands, rows, lines);
@@ -126,7 +126,7 @@ fn rests(
     kernel: &Microkernel,
     bands: &Bands,
     rows: &Unpacked<'_>,
-    lines: Lines,
+    lines: PanelLines,
 ) -> Option<Vec<Vec<usize>>> {
     if lines.rests == 0 {
         return None;
