@@ -16,6 +16,7 @@ use nnburst_kernels::kernels::gemm_i8::{Bytes, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::Zip;
@@ -303,6 +304,11 @@ fn elementwise(c: &mut Criterion) {
     let make = |isa| Map::new(isa, Function::Sigmoid);
     family(c, "transcendental_f32", ELEMENTS, make, |map| {
         map.compute(In::of(&a[..]), Out::of(&mut y[..]));
+    });
+    let make = |isa| LayerNorm::new(isa, ELEMENTS / 8, 0.1).unwrap();
+    family(c, "layer_norm_f32", ELEMENTS, make, |norm| {
+        let (factors, shifts) = (In::of(&b[..ELEMENTS / 8]), In::of(&a[..ELEMENTS / 8]));
+        norm.compute(In::of(&a[..]), factors, shifts, Out::of(&mut y[..])).unwrap();
     });
     let (a, b, mut y) = (vec![100u8; ELEMENTS], vec![200u8; ELEMENTS], vec![0u8; ELEMENTS]);
     let (one, bytes) = (Multiplier::new(0.5), [ASYMMETRIC; 2]);

@@ -11,6 +11,7 @@ use super::state::{Storage, Value};
 use crate::lowering::extension::Types;
 use crate::lowering::io::map_rows;
 use crate::lowering::part::StepPart;
+use crate::lowering::recipe::Recipe;
 use crate::lowering::step::{KnownOutput, Work};
 use crate::lowering::{Label, Words};
 
@@ -106,6 +107,8 @@ pub(crate) struct DraftStep {
     pub(crate) work: Work,
     /// What it can be joined with other steps by.
     pub(crate) part: Option<StepPart>,
+    /// What it computes, where patterns of steps are known that it could belong to.
+    pub(crate) recipe: Option<Recipe>,
     /// Inputs of the output's size that output 0 may be written over: each element is read before
     /// it is written.
     pub(crate) in_place: &'static [usize],
@@ -360,6 +363,7 @@ impl Draft {
             scratch_share: 0,
             work,
             part: Some(StepPart::Join { offsets: vec![0], rows: 1 }),
+            recipe: None,
             in_place: &[],
             rows: vec![(Port::Input(0), None)],
         });

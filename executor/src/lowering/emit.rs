@@ -16,6 +16,7 @@ use super::pieces::Pieces;
 use super::state::{Border, Storage};
 use crate::lowering::io::share_stride;
 use crate::lowering::part::StepPart;
+use crate::lowering::recipe::Recipe;
 use crate::lowering::step::{DynamicTarget, RunDynamic, Work};
 use crate::lowering::{DynamicOutput, Io, Label, Lowered, OpBuilder};
 
@@ -211,6 +212,13 @@ impl OpBuilder<'_> {
         }
     }
 
+    /// Says what the step just added computes of floats.
+    pub(crate) fn recipe(&mut self, recipe: Recipe) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.recipe = Some(recipe);
+        }
+    }
+
     /// Says that the step just added looks up each byte of input 0 in a table: it may be joined
     /// with what reads it.
     pub(crate) fn join_table(&mut self, table: [u8; 256]) {
@@ -339,6 +347,7 @@ impl OpBuilder<'_> {
             scratch_share,
             work,
             part: None,
+            recipe: None,
             in_place: &[],
             rows: Vec::new(),
         }

@@ -19,6 +19,7 @@ pub(crate) mod io;
 mod label;
 pub(crate) mod part;
 pub(crate) mod pieces;
+pub(crate) mod recipe;
 pub(crate) mod state;
 pub(crate) mod step;
 

@@ -17,6 +17,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tenso
 use super::Op;
 use super::broadcast::{Broadcast, emit_zip};
 use super::support::{EACH, bad_kind, compiled, plain};
+use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
@@ -65,6 +66,11 @@ fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);
+    if *activation == FusedActivation::None
+        && let (Some(of_a), Some(of_b)) = (Spread::of(&a.shape, wide), Spread::of(&b.shape, wide))
+    {
+        op.recipe(Recipe::Binary(which, [of_a, of_b]));
+    }
     if a.shape == *wide && b.shape == *wide {
         op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
     }

@@ -1,5 +1,6 @@
 //! MEAN: the average over some axes.
 
+use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::{Loop, map};
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::simd::Isa;
@@ -8,6 +9,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Quantised, Real, Shape, poll
 
 use super::Op;
 use super::support::{compiled, dispatch, same_quantisation};
+use crate::lowering::recipe::Recipe;
 use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static MEAN: Op = Op { lower };
@@ -249,6 +251,10 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     let elements = reduction.shape.elements();
     let isa = op.isa();
     let label = compiled(isa, "mean_real", &reduction.shape, 0);
+    let rows_of = match (&reduction.extents[..], &reduction.strides[..]) {
+        (&[_, columns], [1, 0]) if op.input_kind(0)? == OperandType::TensorFloat32 => Some(columns),
+        _ => None,
+    };
     op.emit_with_scratch(label, elements * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let sums = io.scratch_slice::<f32>();
@@ -257,6 +263,9 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
         output.fill(sums.iter().map(|sum| T::from_f32(sum / reduction.count as f32)));
         Ok(())
     });
+    if let Some(columns) = rows_of {
+        op.recipe(Recipe::Means { columns });
+    }
     Ok(())
 }
 

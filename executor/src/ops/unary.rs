@@ -7,6 +7,7 @@ use nnburst_kernels::tensor::{Element, Real};
 
 use super::Op;
 use super::support::{bad_kind, by_real, compiled, emit_each};
+use crate::lowering::recipe::Recipe;
 use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static ABS: Op = Op { lower: |op| lower(op, |x| x.abs(), Some(i32::wrapping_abs)) };
@@ -14,7 +15,7 @@ pub(super) static NEG: Op = Op { lower: |op| lower(op, |x| -x, Some(i32::wrappin
 pub(super) static FLOOR: Op = Op { lower: |op| lower(op, |x| x.floor(), None) };
 pub(super) static EXP: Op = Op { lower: |op| lower(op, |x| x.exp(), None) };
 pub(super) static LOG: Op = Op { lower: |op| lower(op, |x| x.ln(), None) };
-pub(super) static RSQRT: Op = Op { lower: |op| lower(op, |x| 1.0 / x.sqrt(), None) };
+pub(super) static RSQRT: Op = Op { lower: lower_inverse_root };
 pub(super) static SIN: Op = Op { lower: |op| lower(op, |x| x.sin(), None) };
 pub(super) static SQRT: Op = Op { lower: |op| lower(op, |x| x.sqrt(), None) };
 pub(super) static ELU: Op = Op { lower: lower_elu };
@@ -34,6 +35,14 @@ fn lower(
         (OperandType::TensorInt32, Some(integer)) => emit(op, integer),
         (other, _) => Err(bad_kind(0, other).into()),
     }
+}
+
+fn lower_inverse_root(op: &mut OpBuilder<'_>) -> Lowered {
+    lower(op, |x| 1.0 / x.sqrt(), None)?;
+    if op.input_kind(0)? == OperandType::TensorFloat32 {
+        op.recipe(Recipe::InverseRoots);
+    }
+    Ok(())
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`; NaN stays one.

@@ -24,6 +24,7 @@ use crate::plan::passes::compose::compose;
 use crate::plan::passes::fold::fold;
 use crate::plan::passes::fuse::fuse;
 use crate::plan::passes::join::{drop_borders, join, share, view};
+use crate::plan::passes::normalise::normalise;
 use crate::plan::passes::sequence::sequence;
 
 /// The end of an operation's lowering.
@@ -148,6 +149,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     }
     drop_borders(draft);
     compose(draft, context.isa);
+    normalise(draft, context.isa, context.threads);
     fuse(draft, context.threads);
     keep_short_whole(&mut draft.steps);
     view(draft);

@@ -4,6 +4,7 @@
 
 mod cells;
 mod net;
+mod norms;
 
 use nnburst_executor::Isa;
 use nnburst_hal::{Operand, OperandType, OperationType as Op};

@@ -67,7 +67,7 @@ fn find(draft: &Draft, readers: &Readers, at: usize) -> Option<(usize, [u8; 256]
 }
 
 /// Returns whether two places are one.
-fn same(draft: &Draft, a: &DraftPlace, b: &DraftPlace) -> bool {
+pub(super) fn same(draft: &Draft, a: &DraftPlace, b: &DraftPlace) -> bool {
     let at = |place: &DraftPlace| match draft.resolve(place) {
         DraftPlace::Local { local, offset, len, .. } => Some((false, local, offset, len)),
         DraftPlace::Slot { slot, offset, len, .. } => Some((true, slot, offset, len)),

@@ -147,6 +147,7 @@ fn join(draft: &mut Draft, mut joined: Vec<DraftStep>, found: Found, threads: us
         scratch_share,
         work: Work::Bands { count, pieces, shared, run: Box::new(run) },
         part: None,
+        recipe: None,
         in_place: &[],
         rows,
         ..last

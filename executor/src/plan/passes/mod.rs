@@ -4,4 +4,5 @@ pub(super) mod compose;
 pub(super) mod fold;
 pub(super) mod fuse;
 pub(super) mod join;
+pub(super) mod normalise;
 pub(super) mod sequence;

@@ -118,6 +118,7 @@ fn join(draft: &mut Draft, joined: Vec<DraftStep>) {
         scratch_share,
         work: Work::Whole(Box::new(move |io| cells.run(io))),
         part: None,
+        recipe: None,
         in_place: &[],
         rows: Vec::new(),
     });

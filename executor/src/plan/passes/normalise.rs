@@ -1,0 +1,182 @@
+//! The eleven steps of a layer normalisation that become one: each of them reads from L2 what the
+//! one before wrote there, which takes most of the time.
+
+use std::ops::Range;
+
+use nnburst_kernels::kernels::binary_f32::Arithmetic;
+use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::poll;
+use nnburst_kernels::tensor::rows::Port;
+
+use super::compose::same;
+use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
+use crate::lowering::pieces::Pieces;
+use crate::lowering::recipe::{Recipe, Spread};
+use crate::lowering::step::Work;
+use crate::lowering::{Io, Label};
+
+/// Steps of the pattern, one behind the other.
+const STEPS: usize = 11;
+
+/// Makes one step of each layer normalisation, with the same bits.
+pub(in crate::plan) fn normalise(draft: &mut Draft, isa: Isa, threads: usize) {
+    let readers = draft.readers();
+    let (mut all, mut at) = (Vec::new(), 0);
+    while at < draft.steps.len() {
+        if poll::work(64).is_err() {
+            return;
+        }
+        let found = find(draft, &readers, at, isa);
+        at += if found.is_some() { STEPS } else { 1 };
+        all.extend(found);
+    }
+    if all.is_empty() {
+        return;
+    }
+    let mut steps = std::mem::take(&mut draft.steps).into_iter();
+    let mut at = 0;
+    for found in all {
+        draft.steps.extend(steps.by_ref().take(found.steps.start - at));
+        at = found.steps.end;
+        let last = steps.by_ref().take(STEPS).last();
+        draft.steps.extend(last.map(|last| found.step(last, threads)));
+    }
+    draft.steps.extend(steps);
+}
+
+/// A normalisation: of what, by factors and with shifts.
+struct Found {
+    steps: Range<usize>,
+    inputs: [DraftPlace; 3],
+    norm: LayerNorm,
+    rows: usize,
+    columns: usize,
+}
+
+impl Found {
+    /// The step in the place of the last one.
+    fn step(self, last: DraftStep, threads: usize) -> DraftStep {
+        let Self { inputs, norm, rows, columns, .. } = self;
+        let operations = rows.saturating_mul(columns).saturating_mul(STEPS) as u64;
+        let label = Label {
+            kernel: "layer_norm_f32",
+            form: norm.isa(),
+            shape: last.label.shape.clone(),
+            operations,
+        };
+        let Pieces { pieces, shared } = Pieces::of(&label, rows, threads);
+        let run = move |io: Io<'_>, rows: Range<usize>| {
+            let part = rows.start * columns..rows.end * columns;
+            let (x, y) = (io.input::<f32>(0).slice(part.clone()), io.output::<f32>(0).slice(part));
+            norm.compute(x, io.input(1), io.input(2), y)
+        };
+        DraftStep {
+            label,
+            inputs: inputs.into(),
+            work: Work::Bands { count: rows, pieces, shared, run: Box::new(run) },
+            part: None,
+            recipe: None,
+            // A row is written when all of it has been read.
+            in_place: &[0],
+            rows: Vec::<(Port, Option<usize>)>::new(),
+            ..last
+        }
+    }
+}
+
+/// The steps from one on, as far as they are needed to follow values from one to the next.
+struct Pattern<'a> {
+    draft: &'a Draft,
+    readers: &'a Readers,
+    steps: &'a [DraftStep],
+}
+
+impl Pattern<'_> {
+    /// Returns whether an input is the whole result of step `from`.
+    fn is_result(&self, place: &DraftPlace, from: usize) -> bool {
+        let local = self.draft.whole_root(place);
+        let made = self.steps[from].outputs.first().and_then(|it| self.draft.whole_root(it));
+        local.is_some() && local == made
+    }
+
+    /// Returns whether so many operands, all of them of the pattern, are all that read a result.
+    fn is_read_by(&self, step: usize, operands: usize) -> bool {
+        let made = self.steps[step].outputs.first().and_then(|it| self.draft.whole_root(it));
+        made.is_some_and(|local| self.readers.are(local, operands))
+    }
+
+    /// Both operands of step `at`, if it is this arithmetic and they are spread so; those of sums
+    /// and products in either order.
+    fn operands(
+        &self,
+        at: usize,
+        which: Arithmetic,
+        spreads: [Spread; 2],
+    ) -> Option<[&DraftPlace; 2]> {
+        let step = &self.steps[at];
+        let [a, b, ..] = &step.inputs[..] else { return None };
+        match step.recipe? {
+            Recipe::Binary(it, of) if it == which && of == spreads => Some([a, b]),
+            Recipe::Binary(it, [second, first])
+                if it == which && which != Arithmetic::Sub && [first, second] == spreads =>
+            {
+                Some([b, a])
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of two operands that are spread alike, the first of which is the result of a step.
+    fn behind(&self, at: usize, which: Arithmetic, from: usize) -> Option<&DraftPlace> {
+        let [a, b] = self.operands(at, which, [Spread::Each; 2])?;
+        if self.is_result(a, from) {
+            return Some(b);
+        }
+        (which != Arithmetic::Sub && self.is_result(b, from)).then_some(a)
+    }
+}
+
+/// `x * f + (beta - mean * f)` for `f = gamma / sqrt(variance + little)`, in the order in which
+/// converters write it.
+fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
+    use Arithmetic::{Add, Mul, Sub};
+    use Spread::{Column, Each, One, Row};
+    let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
+    let pattern = Pattern { draft, readers, steps: draft.steps.get(at..at + STEPS)? };
+    let [mean, distance, square, variance, sum, root, factor, scaled, moved, shift, last] =
+        std::array::from_fn(|at| at);
+    let steps = pattern.steps;
+    let x = steps[mean].inputs.first()?;
+    let [from, less] = pattern.operands(distance, Sub, [Each, Row])?;
+    let mut fits = same(draft, x, from) && pattern.is_result(less, mean);
+    fits &= pattern.is_result(pattern.behind(square, Mul, distance)?, distance);
+    fits &= steps[variance].recipe == Some(Recipe::Means { columns });
+    fits &= pattern.is_result(steps[variance].inputs.first()?, square);
+    let [of, little] = pattern.operands(sum, Add, [Each, One])?;
+    fits &= pattern.is_result(of, variance);
+    fits &= steps[root].recipe == Some(Recipe::InverseRoots);
+    fits &= pattern.is_result(steps[root].inputs.first()?, sum);
+    let [of, gamma] = pattern.operands(factor, Mul, [Row, Column])?;
+    fits &= pattern.is_result(of, root);
+    fits &= same(draft, x, pattern.behind(scaled, Mul, factor)?);
+    let [of, by] = pattern.operands(moved, Mul, [Row, Each])?;
+    fits &= pattern.is_result(of, mean) && pattern.is_result(by, factor);
+    let [beta, less] = pattern.operands(shift, Sub, [Column, Each])?;
+    fits &= pattern.is_result(less, moved);
+    fits &= pattern.is_result(pattern.behind(last, Add, scaled)?, shift);
+    // Nobody else reads what lies between.
+    let read = [2, 2, 1, 1, 1, 1, 2, 1, 1, 1];
+    fits &= read.iter().enumerate().all(|(step, &operands)| pattern.is_read_by(step, operands));
+    let places = [x, gamma, beta, steps[last].outputs.first()?];
+    fits &= places.iter().all(|place| place.apart().is_none());
+    let row = columns.checked_mul(size_of::<f32>())?;
+    fits &= gamma.len() == row && beta.len() == row && x.len().is_multiple_of(row);
+    fits &= steps[last].outputs.len() == 1 && places[3].len() == x.len();
+    let DraftPlace::Constant(little) = little else { return None };
+    let &[little] = little.typed::<f32>() else { return None };
+    let norm = LayerNorm::new(isa, columns, little)?;
+    let inputs = [x, gamma, beta].map(Clone::clone);
+    let (steps, rows) = (at..at + STEPS, x.len() / row);
+    fits.then_some(Found { steps, inputs, norm, rows, columns })
+}

@@ -1,0 +1,89 @@
+//! Layer normalisations, joined and apart.
+
+use nnburst_hal::{Operand, OperandType, OperationType as Op};
+
+use crate::net::{Net, compare, floats};
+
+/// What differs from what converters write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twist {
+    None,
+    /// The operands of sums and products change places.
+    Swapped,
+    /// The variance is a result, too.
+    Shown,
+    /// The last sum has an activation.
+    Activated,
+    /// The mean is taken off what is not normalised.
+    Other,
+    /// Factors for rows, where there are as many as columns.
+    ByRow,
+}
+
+fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u32> {
+    let (axes, keep, none) = (net.ints(&[1], &[-1]), net.int(1), net.int(0));
+    let last_activation = if twist == Twist::Activated { net.int(1) } else { none };
+    let pair = |a, b| if twist == Twist::Swapped { [b, a, none] } else { [a, b, none] };
+    let factors = match twist {
+        Twist::ByRow => net.weights(&[rows, 1]),
+        _ => net.weights(&[columns]),
+    };
+    let shifts = net.weights(&[columns]);
+    let like = Operand::tensor(OperandType::TensorFloat32, vec![1]);
+    let little = net.constant(like, &0.25f32.to_le_bytes());
+    let other = if twist == Twist::Other { net.sum(x, x) } else { x };
+    let mean = net.op(Op::Mean, &[x, axes, keep]);
+    let distance = net.op(Op::Sub, &[other, mean, none]);
+    let square = net.op(Op::Mul, &[distance, distance, none]);
+    let variance = net.op(Op::Mean, &[square, axes, keep]);
+    let more = net.op(Op::Add, &pair(variance, little));
+    let root = net.op(Op::Rsqrt, &[more]);
+    let factor = net.op(Op::Mul, &pair(root, factors));
+    let scaled = net.op(Op::Mul, &pair(x, factor));
+    let moved = net.op(Op::Mul, &pair(mean, factor));
+    let shift = net.op(Op::Sub, &[shifts, moved, none]);
+    let [a, b, _] = pair(scaled, shift);
+    let y = net.op(Op::Add, &[a, b, last_activation]);
+    if twist == Twist::Shown { vec![y, variance] } else { vec![y] }
+}
+
+#[test]
+fn a_layer_normalisation_is_one_step_with_the_same_bits() {
+    for (twist, steps) in [
+        (Twist::None, 1),
+        (Twist::Swapped, 1),
+        (Twist::Shown, 11),
+        (Twist::Activated, 11),
+        (Twist::Other, 12),
+        (Twist::ByRow, 11),
+    ] {
+        for extents in [[7, 7], [5, 48], [3, 21]] {
+            if twist == Twist::ByRow && extents[0] != extents[1] {
+                continue;
+            }
+            let mut net = Net::new(floats());
+            let x = net.input(&extents);
+            let outputs = norm(&mut net, x, extents, twist);
+            let model = net.model(&outputs);
+            compare(&format!("{twist:?} of {extents:?}"), &model, |isa, kernels, _| {
+                assert_eq!(kernels.len(), steps, "{twist:?}, {isa:?}: {kernels:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn normalisations_one_behind_the_other_and_residuals_stay_apart() {
+    let mut net = Net::new(floats());
+    let x = net.input(&[6, 32]);
+    let x = net.sum(x, x);
+    let y = norm(&mut net, x, [6, 32], Twist::None)[0];
+    let x = net.sum(x, y);
+    let y = norm(&mut net, x, [6, 32], Twist::None)[0];
+    let y = norm(&mut net, y, [6, 32], Twist::Swapped)[0];
+    let y = net.sum(x, y);
+    let model = net.model(&[y]);
+    compare("residuals", &model, |isa, kernels, _| {
+        assert_eq!(kernels.len(), 6, "{isa:?}: {kernels:?}");
+    });
+}
