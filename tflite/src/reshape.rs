@@ -77,8 +77,9 @@ fn forget_all(file: &File<'_>, graph: &mut Graph<'_>) {
 /// Forgets the shapes of what operators compute, except for shapes themselves, whose number of
 /// elements is a rank.
 fn forget_computed(file: &File<'_>, graph: &mut Graph<'_>) {
-    let has_data = |tensor: &Tensor| file.range(tensor).is_some();
-    let mut of_shapes: Vec<bool> = graph.tensors.iter().map(has_data).collect();
+    // At first all constants. Those without elements have no data in the file.
+    let mut of_shapes: Vec<bool> = graph.tensors.iter().map(|it| !it.is_variable).collect();
+    graph.inputs.iter().for_each(|&input| of_shapes[input] = false);
     for operator in &graph.operators {
         let mut inputs = operator.inputs.iter().copied().flatten();
         let is_shape = match file.codes[operator.code].builtin {

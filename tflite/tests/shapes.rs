@@ -193,6 +193,63 @@ fn dilated_convolutions_take_images_of_other_sizes() {
     }
 }
 
+/// Tensors joined along an axis of their own: the result's rank is one more than theirs.
+#[test]
+fn what_is_packed_of_other_shapes_keeps_its_dimensions() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 2]);
+    let turned = file.tensor("turned", F32, &[1, 2]);
+    file.operator("NEG", &[x], &[turned]);
+    let y = file.tensor("y", F32, &[1, 2, 2]);
+    file.operator_with("PACK", &[x, turned], &[y], 59, vec![(1, Value::I32(2))]);
+    file.outputs(&[y]);
+    let mut file = ModelFile::from_bytes(file.build());
+    file.resize("x", &[2, 2]).unwrap();
+    for extension in [false, true] {
+        let options = ImportOptions { extension, ..ImportOptions::default() };
+        let imported = file.import(options).unwrap();
+        assert_eq!(imported.outputs[0].dims, [2, 2, 2]);
+        let bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let [x, y]: [Vec<u8>; 2] =
+            [&[1.0, 2.0, 3.0, 4.0][..], &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0]].map(bytes);
+        assert_eq!(run(&imported, &[&x], &[32]), [y]);
+    }
+}
+
+/// A part of a shape becomes a number, by a constant without elements, and part of a shape again.
+#[test]
+fn numbers_taken_from_a_shape_are_scalars_for_any_input() {
+    const I32: TensorKind = TensorKind::Int32;
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 6]);
+    let shape = file.tensor("shape", I32, &[2]);
+    file.operator("SHAPE", &[x], &[shape]);
+    let sizes = file.int_constant("sizes", &[2], &[1, 1]);
+    let axis = file.int_constant("axis", &[], &[0]);
+    let [rows, columns] = ["rows", "columns"].map(|name| file.tensor(name, I32, &[1]));
+    file.operator("SPLIT_V", &[shape, sizes, axis], &[rows, columns]);
+    let none = file.int_constant("none", &[0], &[]);
+    let count = file.tensor("count", I32, &[]);
+    file.operator("RESHAPE", &[columns, none], &[count]);
+    let two = file.int_constant("two", &[], &[2]);
+    let half = file.tensor("half", I32, &[]);
+    file.operator("FLOOR_DIV", &[count, two], &[half]);
+    let ends = file.tensor("ends", I32, &[2]);
+    file.operator_with("PACK", &[half, two], &[ends], 59, vec![(0, Value::I32(2))]);
+    let wanted = file.tensor("wanted", I32, &[3]);
+    file.operator_with("CONCATENATION", &[rows, ends], &[wanted], 10, Vec::new());
+    let y = file.tensor("y", F32, &[1, 3, 2]);
+    file.operator("RESHAPE", &[x, wanted], &[y]);
+    file.outputs(&[y]);
+    let mut file = ModelFile::from_bytes(file.build());
+    for dims in [[1, 6], [3, 8]] {
+        file.resize("x", &dims).unwrap();
+        let options = ImportOptions { extension: true, ..ImportOptions::default() };
+        let imported = file.import(options).unwrap();
+        assert_eq!(imported.outputs[0].dims, [dims[0], dims[1] / 2, 2]);
+    }
+}
+
 #[test]
 fn only_inputs_of_the_file_have_other_shapes() {
     let mut file = ModelFile::from_bytes(network().build());

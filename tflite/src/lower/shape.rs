@@ -98,7 +98,7 @@ impl Lower<'_, '_> {
         let axis = self.options(o::KIND)?.int(o::AXIS, 0)?;
         let first = self.input(0)?;
         let mut dims = self.known_dims(first)?;
-        if self.tensor(0)?.shape.is_empty() {
+        if self.tensor(0)?.is_scalar() {
             dims.clear(); // a scalar, which is one element of one dimension here
         }
         let axis = axis_of(i64::from(axis), dims.len() + 1)?;
@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
         let output = self.output(0, Some(&result))?;
         // A scalar index takes its axis away; as one element of one dimension it leaves an extent
         // of 1.
-        let scalar = self.tensor(1)?.shape.is_empty() && self.import.builder.dims(output) != result;
+        let scalar = self.tensor(1)?.is_scalar() && self.import.builder.dims(output) != result;
         let gathered = if scalar { self.builder().like(output, result) } else { output };
         self.emit(OperationType::Gather, &[input, axis, indexes], &[gathered]);
         if scalar {
@@ -290,7 +290,17 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// NNAPI's images have a height and a width, whatever their shape turns out to be.
+    fn check_blocks(&self) -> Lowered {
+        let Ok(block) = self.constant_ints(1) else { return Ok(()) };
+        if block.len() == 2 {
+            return Ok(());
+        }
+        Err(format!("NNAPI has blocks of a height and a width, and these are {block:?}").into())
+    }
+
     pub(super) fn space_to_batch(&mut self) -> Lowered {
+        self.check_blocks()?;
         let inputs = [self.input(0)?, self.input(1)?, self.input(2)?];
         let output = self.output(0, None)?;
         self.emit(OperationType::SpaceToBatchNd, &inputs, &[output]);
@@ -299,6 +309,7 @@ impl Lower<'_, '_> {
 
     /// NNAPI crops nothing, so that a slice follows where the file crops.
     pub(super) fn batch_to_space(&mut self) -> Lowered {
+        self.check_blocks()?;
         let (input, block) = (self.input(0)?, self.input(1)?);
         let crops = self.constant_ints(2)?;
         let output = self.output(0, None)?;

@@ -7,7 +7,7 @@ use super::{Lower, Lowered, MAX_MADE_ELEMENTS, axis_of, blockwise};
 use crate::flatbuffer::Field;
 use crate::operand::{is_quantized, operand_of};
 use crate::schema::options::{self, OptionsKind};
-use crate::schema::{Builtin, TensorKind};
+use crate::schema::{Builtin, Tensor, TensorKind};
 
 /// Constant integers of more elements than this aren't computed at import.
 const MAX_FOLDED: usize = 1 << 16;
@@ -186,30 +186,53 @@ impl Lower<'_, '_> {
     /// constants: converters leave such arithmetic behind where shapes were dynamic once. Tells if
     /// it did.
     pub(super) fn fold(&mut self) -> Lowered<bool> {
-        let Ok(tensor) = self.output_tensor(0) else { return Ok(false) };
-        let integers = matches!(tensor.kind, TensorKind::Int32 | TensorKind::Int64);
-        if !integers || self.op.outputs.len() != 1 {
+        let results = self.op.outputs.iter().map(|&index| &self.import.graph.tensors[index]);
+        let results: Vec<&Tensor> = results.collect();
+        let is_integer =
+            |tensor: &&Tensor| matches!(tensor.kind, TensorKind::Int32 | TensorKind::Int64);
+        if !results.iter().all(is_integer) {
             return Ok(false);
         }
-        let Some(values) = self.folded_values() else { return Ok(false) };
-        let wanted = tensor
-            .shape
-            .iter()
-            .try_fold(1usize, |count, &extent| count.checked_mul(usize::try_from(extent).ok()?));
-        let is_out_of_range =
-            |&value: &i64| tensor.kind == TensorKind::Int32 && i32::try_from(value).is_err();
-        if wanted != Some(values.len())
-            || values.len() > MAX_FOLDED
-            || values.iter().any(is_out_of_range)
+        let Some(values) = self.folded_results() else { return Ok(false) };
+        if values.len() != results.len()
+            || !values.iter().zip(&results).all(|(values, tensor)| is_held_by(tensor, values))
         {
             return Ok(false);
         }
-        let index = self.op.outputs[0];
-        if self.import.values[index].is_some() {
-            return Err(format!("tensor {:?} is written twice", tensor.name).into());
+        for (&index, values) in self.op.outputs.iter().zip(values) {
+            if self.import.values[index].is_some() {
+                let name = &self.import.graph.tensors[index].name;
+                return Err(format!("tensor {name:?} is written twice").into());
+            }
+            self.import.folded.insert(index, values);
         }
-        self.import.folded.insert(index, values);
         Ok(true)
+    }
+
+    /// The values of each result.
+    fn folded_results(&self) -> Option<Vec<Vec<i64>>> {
+        let (axis, sizes) = match self.builtin() {
+            Builtin::SplitV => {
+                let whole = self.constant_ints(0).ok()?.len();
+                (i64::from(self.constant_int(2).ok()?), self.split_sizes(whole)?)
+            }
+            Builtin::Unpack => {
+                let axis = self.options(options::unpack::KIND).ok()?;
+                let axis = axis.int(options::unpack::AXIS, 0).ok()?;
+                (i64::from(axis), vec![1; self.op.outputs.len()])
+            }
+            _ => return Some(vec![self.folded_values()?]),
+        };
+        // The parts of a list.
+        let rank = self.tensor(0).ok()?.shape.len();
+        (rank == 1 && axis_of(axis, rank).is_ok()).then_some(())?;
+        let mut rest = self.constant_ints(0).ok()?;
+        let mut parts = Vec::new();
+        for size in sizes {
+            let behind = (size <= rest.len()).then(|| rest.split_off(size))?;
+            parts.push(std::mem::replace(&mut rest, behind));
+        }
+        rest.is_empty().then_some(parts)
     }
 
     fn folded_values(&self) -> Option<Vec<i64>> {
@@ -336,4 +359,13 @@ impl Lower<'_, '_> {
     pub(super) fn constant_axis(&self, argument: usize, rank: usize) -> Lowered<usize> {
         axis_of(i64::from(self.constant_int(argument)?), rank)
     }
+}
+
+/// Returns whether a tensor has room for as many integers, and they are few and in its range.
+fn is_held_by(tensor: &Tensor, values: &[i64]) -> bool {
+    let mut extents = tensor.shape.iter().map(|&extent| usize::try_from(extent).ok());
+    let wanted = extents.try_fold(1usize, |count, extent| count.checked_mul(extent?));
+    let is_in_range =
+        |&value: &i64| tensor.kind != TensorKind::Int32 || i32::try_from(value).is_ok();
+    wanted == Some(values.len()) && values.len() <= MAX_FOLDED && values.iter().all(is_in_range)
 }

@@ -318,15 +318,23 @@ impl Lower<'_, '_> {
     }
 
     fn split_v_dims(&self, result: usize) -> Option<Vec<u32>> {
-        let (mut dims, sizes) = (self.dims(0)?, self.constant_ints(1).ok()?);
+        let mut dims = self.dims(0)?;
         let axis = axis_of(self.one_int(2)?, dims.len()).ok()?;
-        let known: i64 = sizes.iter().filter(|&&size| size >= 0).sum();
-        let size = match *sizes.get(result)? {
-            -1 => i64::from(dims[axis]) - known,
-            size => size,
-        };
-        dims[axis] = u32::try_from(size).ok()?;
+        let sizes = self.split_sizes(usize::try_from(dims[axis]).ok()?)?;
+        dims[axis] = u32::try_from(*sizes.get(result)?).ok()?;
         Some(dims)
+    }
+
+    /// The extents of SPLIT_V's parts, of which one may be what the others leave of the whole.
+    pub(super) fn split_sizes(&self, whole: usize) -> Option<Vec<usize>> {
+        let sizes = self.constant_ints(1).ok()?;
+        let mut known = sizes.iter().filter_map(|&size| usize::try_from(size).ok());
+        let known = known.try_fold(0, usize::checked_add)?;
+        let own = |&size: &i64| match size {
+            -1 => whole.checked_sub(known),
+            size => usize::try_from(size).ok(),
+        };
+        sizes.iter().map(own).collect()
     }
 
     fn padded_dims(&self) -> Option<Vec<u32>> {
