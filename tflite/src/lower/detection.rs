@@ -1,6 +1,6 @@
 //! The custom operator TFLite_Detection_PostProcess, by NNAPI's DETECTION_POSTPROCESSING.
 
-use nnburst_hal::{OperandType, OperationType};
+use nnburst_hal::{Operand, OperandType, OperationType};
 
 use super::{Lower, Lowered};
 use crate::operand::is_quantized;
@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
             inputs.push(self.builder().float(narrow(scale)));
         }
         inputs.push(self.builder().boolean(is_regular));
-        inputs.push(self.builder().int(most.saturating_mul(per_detection)));
+        inputs.push(self.builder().int(most));
         inputs.push(self.builder().int(per_detection));
         inputs.push(self.builder().int(per_class));
         // No score is below 0 where none of its integers stands for less.
@@ -45,20 +45,52 @@ impl Lower<'_, '_> {
         inputs.push(self.builder().float(narrow(least)));
         inputs.push(self.builder().float(narrow(overlap)));
         inputs.push(self.builder().boolean(false));
-        let count = most.saturating_mul(per_detection);
-        let count = u32::try_from(count).ok().filter(|&count| count > 0);
-        let count = count.ok_or_else(|| format!("{most} detections are wanted"))?;
-        let out_boxes = self.output(0, Some(&[1, count, 4]))?;
-        let out_classes = self.output(1, Some(&[1, count]))?;
-        let out_scores = self.output(2, Some(&[1, count]))?;
+        let [most, per_detection] =
+            [most, per_detection].map(|number| u32::try_from(number).unwrap_or(0));
+        let count = most.checked_mul(per_detection).filter(|&count| count > 0);
+        let count = count.ok_or_else(|| {
+            format!("{most} detections of {per_detection} classes each are wanted")
+        })?;
+        let outputs = [
+            self.output(0, Some(&[1, count, 4]))?,
+            self.output(1, Some(&[1, count]))?,
+            self.output(2, Some(&[1, count]))?,
+        ];
         let out_number = self.output(3, Some(&[1]))?;
+        // By class NNAPI has as many rows as detections, TFLite as many more as for other options.
+        let rows = if is_regular { most } else { count };
+        let [boxes, classes, scores] = match rows == count {
+            true => outputs,
+            false => [vec![1, rows, 4], vec![1, rows], vec![1, rows]]
+                .map(|dims| self.builder().temporary(OperandType::TensorFloat32, dims)),
+        };
         let int = OperandType::TensorInt32;
-        let found = self.builder().temporary(int, vec![1, count]);
+        let found = self.builder().temporary(int, vec![1, rows]);
         let number = self.builder().temporary(int, vec![1]);
-        let outputs = [out_scores, out_boxes, found, number];
-        self.emit(OperationType::DetectionPostprocessing, &inputs, &outputs);
-        self.emit(OperationType::Cast, &[found], &[out_classes]);
-        self.emit(OperationType::Cast, &[number], &[out_number]);
+        let results = [scores, boxes, found, number];
+        self.emit(OperationType::DetectionPostprocessing, &inputs, &results);
+        self.emit(OperationType::Cast, &[found], &[classes]);
+        if per_detection == 1 || is_regular {
+            self.emit(OperationType::Cast, &[number], &[out_number]);
+        } else {
+            // NNAPI counts rows, TFLite boxes, each of which has a row for each of its classes.
+            let rows = self.builder().temporary(OperandType::TensorFloat32, vec![1]);
+            self.emit(OperationType::Cast, &[number], &[rows]);
+            let each = Operand::tensor(OperandType::TensorFloat32, vec![1]);
+            #[expect(clippy::cast_precision_loss, reason = "classes are few")]
+            let each = self.builder().made_constant(each, &(per_detection as f32).to_le_bytes());
+            let none = self.builder().int(0);
+            self.emit(OperationType::Div, &[rows, each, none], &[out_number]);
+        }
+        if rows != count {
+            let missing = i32::try_from(count - rows).unwrap_or(i32::MAX);
+            for (from, to) in [boxes, classes, scores].into_iter().zip(outputs) {
+                let (own, rank) = if from == boxes { (&[0, 0][..], 3) } else { (&[][..], 2) };
+                let borders = [&[0, 0, 0, missing], own].concat();
+                let borders = self.builder().int_tensor(&borders, vec![rank, 2]);
+                self.emit(OperationType::Pad, &[from, borders], &[to]);
+            }
+        }
         Ok(())
     }
 

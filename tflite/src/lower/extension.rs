@@ -362,7 +362,8 @@ impl Lower<'_, '_> {
     }
 
     /// Returns whether the size of an operator's results depends on values that are known at run
-    /// time alone: what the file says of it may be anything.
+    /// time alone, or how it depends on constants is not worked out here: what the file says of it
+    /// may be anything.
     fn has_open_shape(&self, builtin: Builtin) -> bool {
         let of_values = match builtin {
             Builtin::Where | Builtin::Unique => return true,
@@ -400,7 +401,9 @@ impl Lower<'_, '_> {
             _ => return false,
         };
         let mut arguments = of_values.filter_map(|argument| self.optional_tensor(argument));
+        let mut results = 0..self.op.outputs.len();
         arguments.any(|index| !self.import.is_constant(index))
+            || results.any(|result| self.is_example(result) && self.known_result(result).is_none())
     }
 
     /// Leaves open what the file says of the results' shapes where an input's is: it was written

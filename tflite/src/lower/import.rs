@@ -347,7 +347,10 @@ impl<'a> Import<'a> {
             | OperandType::TensorQuant16Symm => {
                 self.builder.op(OperationType::Cast, &[value], &[copy]);
             }
-            _ if is_empty => self.builder.op(OperationType::Cast, &[value], &[copy]),
+            // RESHAPE takes elements, in four dimensions at most.
+            _ if is_empty || dims.len() > 4 => {
+                self.builder.op(OperationType::Cast, &[value], &[copy]);
+            }
             _ => {
                 let shape = signed(&dims)?;
                 let shape = self.builder.ints(&shape);

@@ -231,10 +231,14 @@ impl<'a> Lower<'_, 'a> {
     /// The extents of a result where the file's are but an example, and they follow from what is
     /// known. Those of what converters make of a shape are often not even possible.
     fn instead_of_example(&self, result: usize) -> Option<Vec<u32>> {
-        let tensor = self.output_tensor(result).ok()?;
-        let is_example = tensor.signature.contains(&0) && !tensor.is_shape_given;
-        let dims = is_example.then(|| self.known_result(result))??;
+        let dims = self.is_example(result).then(|| self.known_result(result))??;
         (!is_open(&dims)).then_some(dims)
+    }
+
+    /// Returns whether the file says of a result's extents that they may be others.
+    fn is_example(&self, result: usize) -> bool {
+        let tensor = self.output_tensor(result);
+        tensor.is_ok_and(|it| it.signature.contains(&0) && !it.is_shape_given)
     }
 
     /// The operand of a result; `inferred` are its extents if the file doesn't say.

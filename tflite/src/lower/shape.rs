@@ -259,6 +259,7 @@ impl Lower<'_, '_> {
         let values = self.input(1)?;
         let output = self.output(0, None)?;
         if is_quantized(self.kind(values)) && !is_quantized(self.kind(output)) {
+            let values = self.symmetric_rows(values)?;
             // The rows that are looked up are fewer than all, so they are widened after that.
             let dims = self.known_dims(output)?;
             let rows = self.builder().like(values, dims);
@@ -268,6 +269,19 @@ impl Lower<'_, '_> {
         }
         self.emit(OperationType::EmbeddingLookup, &[lookups, values], &[output]);
         Ok(())
+    }
+
+    /// A table whose rows become floats, as TFLite reads it: the bytes are signed and their zero
+    /// point is 0, whatever the file says of them.
+    fn symmetric_rows(&mut self, values: u32) -> Lowered<u32> {
+        let operand = self.import.builder.operand(values);
+        let kind = OperandType::TensorQuant8AsymmSigned;
+        if operand.kind == kind && operand.zero_point == 0 {
+            return Ok(values);
+        }
+        let symmetric = Operand::tensor(kind, Vec::new()).with_quantization(operand.scale, 0);
+        let table = self.tensor_index(1)?;
+        self.import.constant_as(table, symmetric)
     }
 
     pub(super) fn space_to_depth(&mut self) -> Lowered {

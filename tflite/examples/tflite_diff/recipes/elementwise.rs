@@ -44,6 +44,28 @@ pub(super) fn positive(net: &mut Net, name: &'static str, kinds: &[TensorKind]) 
     net.operator(name, &[input], &[output], 0, Vec::new());
 }
 
+/// Powers that their type holds.
+pub(super) fn power(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int32]);
+    let [a, b, wide] = pair(net, 4);
+    net.span = if kind == Float32 { ValueRange(0.1, 4.0) } else { ValueRange(-1.0, 1.0) };
+    let base = net.plain_input(kind, &a);
+    net.span = if kind == Float32 { ValueRange(-3.0, 3.0) } else { ValueRange(0.0, 1.0) };
+    let exponent = net.plain_input(kind, &b);
+    let output = net.file.tensor("out", kind, &wide);
+    net.operator(name, &[base, exponent], &[output], 56, Vec::new());
+}
+
+/// A sum of several tensors of one shape.
+pub(super) fn add_n(net: &mut Net, name: &'static str) {
+    let kind = net.kind(&[Float32, Int32]);
+    let shape = net.shape((1, 5));
+    let inputs: Vec<i32> =
+        (0..net.random.within(2, 5)).map(|_| net.plain_input(kind, &shape)).collect();
+    let output = net.file.tensor("out", kind, &shape);
+    net.operator(name, &inputs, &[output], 82, Vec::new());
+}
+
 pub(super) fn binary(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
     let kind = net.kind(kinds);
     let [mut a, mut b, wide] = pair(net, if kind == Int16 { 4 } else { 5 });

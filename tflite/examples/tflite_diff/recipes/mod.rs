@@ -3,10 +3,12 @@
 mod draws;
 mod elementwise;
 mod gates;
+mod images;
 mod indices;
 mod layers;
 mod loops;
 mod moves;
+mod sets;
 mod speech;
 mod stablehlo;
 mod stored_gates;
@@ -34,6 +36,8 @@ const STORED: &[TensorKind] = &[Int8, Uint8, Int16];
 recipes! {
     |net, name| elementwise::unary(net, name, &[Float32, Int8, Uint8, Int16]) =>
         ["RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "LEAKY_RELU"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int8, Uint8]) => ["RELU_0_TO_1"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64]) => ["ZEROS_LIKE"];
     |net, name| elementwise::unary(net, name, &[Float32, Int8, Int16]) =>
         ["ABS", "EXP", "GELU"];
     |net, name| elementwise::unary(net, name, &[Float32]) => ["FLOOR", "CEIL", "ROUND", "SIN", "COS", "SQUARE"];
@@ -50,6 +54,8 @@ recipes! {
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int8]) => ["SQUARED_DIFFERENCE"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64]) => ["FLOOR_DIV", "FLOOR_MOD"];
     |net, name| elementwise::binary(net, name, &[Float32]) => ["ATAN2"];
+    elementwise::power => ["POW"];
+    elementwise::add_n => ["ADD_N"];
     |net, name| elementwise::binary(net, name, &[Int32, Int8, Int16]) => ["BITWISE_XOR", "RIGHT_SHIFT"];
     |net, name| elementwise::binary(net, name, &[Bool]) => ["LOGICAL_AND", "LOGICAL_OR"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
@@ -67,7 +73,7 @@ recipes! {
     layers::batch_matmul => ["BATCH_MATMUL", "BATCH_MATMUL"];
     layers::convolution => ["CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D"];
     layers::transposed => ["TRANSPOSE_CONV"];
-    layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D"];
+    layers::pool => ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"];
     layers::svdf => ["SVDF"];
     layers::rnn => ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"];
     gates::lstm => ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"];
@@ -111,6 +117,31 @@ recipes! {
     stablehlo::sparse_lookup => ["EMBEDDING_LOOKUP_SPARSE"];
     speech::spectrogram => ["AudioSpectrogram"];
     speech::mfcc => ["Mfcc"];
+    images::batches => ["SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"];
+    images::channels => ["SPACE_TO_DEPTH", "DEPTH_TO_SPACE"];
+    images::local_response => ["LOCAL_RESPONSE_NORMALIZATION"];
+    images::suppression => ["NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"];
+    images::detection => ["TFLite_Detection_PostProcess"];
+    images::diagonal => ["MATRIX_DIAG", "MATRIX_SET_DIAG"];
+    sets::places => ["WHERE"];
+    sets::unique => ["UNIQUE"];
+    sets::range => ["RANGE"];
+    sets::fill => ["FILL"];
+    sets::extents => ["SHAPE", "RANK"];
+    sets::segments => [
+        "SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX",
+        "UNSORTED_SEGMENT_MIN"
+    ];
+    sets::bucketize => ["BUCKETIZE"];
+    sets::sparse => ["SPARSE_TO_DENSE"];
+    sets::reverse_sequence => ["REVERSE_SEQUENCE"];
+    sets::split => ["SPLIT_V"];
+    sets::embedding => ["EMBEDDING_LOOKUP"];
+    sets::complex => ["REAL", "IMAG", "COMPLEX_ABS"];
+    sets::bitcast => ["BITCAST"];
+    sets::broadcast => ["BROADCAST_ARGS"];
+    sets::variable => ["VAR_HANDLE"];
+    sets::graphs => ["STABLEHLO_COMPOSITE", "STABLEHLO_CASE"];
     loops::growing => ["WHILE", "WHILE"];
     loops::branches => ["IF"];
     loops::empty => ["CONCATENATION", "SHAPE", "RESHAPE", "PAD", "SUM", "ADD"];

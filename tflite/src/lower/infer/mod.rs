@@ -94,10 +94,20 @@ impl Lower<'_, '_> {
                 let dims = self.dims(0)?.into_iter().zip(times);
                 dims.map(|(extent, times)| extent.checked_mul(times)).collect()
             }
-            Builtin::BroadcastTo | Builtin::Fill => {
-                let at = usize::from(self.builtin() != Builtin::Fill);
-                self.constant_dims(at)
+            Builtin::Fill | Builtin::RandomUniform | Builtin::RandomStandardNormal => {
+                self.constant_dims(0)
             }
+            Builtin::BroadcastTo | Builtin::SparseToDense => self.constant_dims(1),
+            Builtin::ScatterNd => self.constant_dims(2),
+            Builtin::UnsortedSegmentSum
+            | Builtin::UnsortedSegmentProd
+            | Builtin::UnsortedSegmentMax
+            | Builtin::UnsortedSegmentMin => {
+                let (dims, ids) = (self.dims(0)?, self.dims(1)?);
+                let segments = u32::try_from(self.one_int(2)?).ok()?;
+                Some([&[segments], dims.get(ids.len()..)?].concat())
+            }
+            Builtin::Range => self.range_dims(),
             Builtin::ResizeBilinear | Builtin::ResizeNearestNeighbor => {
                 let (dims, size) = (self.dims(0)?, self.constant_dims(1)?);
                 let (&[batch, _, _, channels], &[height, width]) = (&dims[..], &size[..]) else {
@@ -335,6 +345,14 @@ impl Lower<'_, '_> {
             size => usize::try_from(size).ok(),
         };
         sizes.iter().map(own).collect()
+    }
+
+    /// How many integers RANGE counts.
+    fn range_dims(&self) -> Option<Vec<u32>> {
+        let (from, to, step) = (self.one_int(0)?, self.one_int(1)?, self.one_int(2)?);
+        let way = to.checked_sub(from)?.checked_mul(step.signum())?.max(0).unsigned_abs();
+        let step = step.unsigned_abs();
+        (step > 0).then(|| u32::try_from(way.div_ceil(step)).ok().map(|count| vec![count]))?
     }
 
     fn padded_dims(&self) -> Option<Vec<u32>> {
