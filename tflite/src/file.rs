@@ -14,6 +14,7 @@ use crate::contents::Contents;
 use crate::error::ImportError;
 use crate::finish::{Parts, extensions};
 use crate::flatbuffer::Budget;
+use crate::list_items;
 use crate::lower::{Import, batched_inputs, lower_all};
 use crate::model::{ImportOptions, Imported};
 use crate::packed_files;
@@ -198,6 +199,9 @@ impl ModelFile {
             first_graph(&file)?;
             reshape(&mut file, &shapes, false);
         }
+        if options.extension {
+            list_items::write_in_place(&mut file);
+        }
         open_graphs(&mut file, &budget)?;
         let graph = first_graph(&file)?;
         let places: Vec<usize> = (0..graph.operators.len()).collect();
@@ -233,6 +237,9 @@ impl ModelFile {
         // Graphs that operators refer to keep their numbers.
         file.graphs.insert(0, select(graph, &file, request)?);
         reshape(&mut file, request.shapes, request.infer_shapes);
+        if options.extension {
+            list_items::write_in_place(&mut file);
+        }
         open_graphs(&mut file, &budget)?;
         let mut import = Import::new(&file, first_graph(&file)?);
         // The shapes of a part are the request's.

@@ -29,6 +29,7 @@ mod file;
 mod finish;
 mod flatbuffer;
 mod graph;
+mod list_items;
 mod lower;
 mod model;
 mod operand;

@@ -23,6 +23,11 @@ impl OptionsKind {
 }
 
 impl<'a> OperatorOptions<'a> {
+    /// No options: all have their defaults.
+    pub(crate) const fn none() -> Self {
+        Self { kind: 0, table: None }
+    }
+
     pub(super) fn read(operator: &Table<'a>) -> Result<Self, FormatError> {
         const TYPE: Field = Field::new(3, "Operator.builtin_options_type");
         const OPTIONS: Field = Field::new(4, "Operator.builtin_options");
