@@ -1,6 +1,7 @@
 //! Two tensors that broadcast to one shape: the walk over both, compiled once for all types.
 
 use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::kernels::repeated_rows::{self, RepeatedRows};
 use nnburst_kernels::kernels::short_rows::{self, EachRow, ShortRows};
 use nnburst_kernels::kernels::spans::{Along, Spans};
 use nnburst_kernels::tensor::rows::Rows;
@@ -115,6 +116,7 @@ impl Broadcast {
         let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
         if let Some((&len, outer)) = self.extents.split_last()
             && is_one_piece
+            && self.repeated_row(sizes[0]).is_none()
             && short_rows::fits(len, outer.iter().product())
         {
             let repeats = self.strides.each_ref().map(|of| of.last() == Some(&0));
@@ -155,6 +157,49 @@ impl Broadcast {
         })
     }
 
+    /// Returns whether rows of one operand stand beside the same short row of the other, and
+    /// whether that is of the first operand.
+    fn repeated_row(&self, size: usize) -> Option<bool> {
+        let &[.., rows, len] = &self.extents[..] else { return None };
+        let strides = self.strides.each_ref().map(|of| of.as_slice());
+        let [&[.., of_a, 1], &[.., of_b, 1]] = strides else { return None };
+        let is_row_first = match (of_a, of_b) {
+            (0, _) if of_b == len => true,
+            (_, 0) if of_a == len => false,
+            _ => return None,
+        };
+        repeated_rows::fits(len, rows, size).then_some(is_row_first)
+    }
+
+    /// As [`Broadcast::each_row`], where there is a [`Broadcast::repeated_row`] in one piece.
+    fn each_beside_a_row(
+        &self,
+        is_row_first: bool,
+        operands: [Rows<In<'_, u8>>; 2],
+        output: Rows<Out<'_, u8>>,
+        sizes: [usize; 2],
+        row: &mut EachRow<'_>,
+    ) -> Result<(), String> {
+        let &[ref outer @ .., rows, len] = &self.extents[..] else { return Ok(()) };
+        let (wide, repeated) = if is_row_first { (1, 0) } else { (0, 1) };
+        for at in 0..outer.iter().product() {
+            let from = self.start(at * rows);
+            let start = from[repeated] * sizes[0];
+            let rows = RepeatedRows {
+                wide: operands[wide],
+                from: from[wide],
+                row: operands[repeated].all().slice(start..start + len * sizes[0]),
+                is_row_first,
+                sizes,
+                output,
+                to: at * rows * len,
+                count: rows * len,
+            };
+            rows.each(row)?;
+        }
+        Ok(())
+    }
+
     /// As [`Broadcast::each_row`], of elements of these sizes: compiled once for all types.
     #[inline(never)]
     fn each_row_of_bytes(
@@ -166,6 +211,11 @@ impl Broadcast {
     ) -> Result<(), String> {
         let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
         let (operands, all) = ([a.all(), b.all()], output.all());
+        if let Some(is_row_first) = self.repeated_row(size)
+            && [a, b][usize::from(!is_row_first)].is_one_piece()
+        {
+            return self.each_beside_a_row(is_row_first, [a, b], output, [size, size_out], row);
+        }
         let mut unreported = 0;
         self.each_line(|BroadcastSpan { at, from, len, steps }| {
             // Long spans are cut; short ones are reported together.
@@ -262,6 +312,8 @@ mod tests {
             (&[5, 12], &[4, 1, 1]),
             (&[3, 70], &[3, 1]),
             (&[2, 3], &[3]),
+            (&[3, 1, 12], &[3, 6, 12]),
+            (&[2, 3, 7], &[7]),
         ] {
             let (a, b) = (shape(a), shape(b));
             let wide = a.broadcast(&b).unwrap();
