@@ -3,7 +3,7 @@
 use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::tensor::quant::{
-    Multiplier, product_multiplier, real_activation_range, requantise,
+    BranchlessMultiplier, Multiplier, product_multiplier, real_activation_range, requantise,
 };
 use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
@@ -132,10 +132,13 @@ fn prelu_byte<T: Quantised>(op: &mut OpBuilder<'_>, x: &Tensor, alpha: &Tensor) 
     let out = op.output(0)?;
     let positive = Multiplier::new(f64::from(x.scale) / f64::from(out.scale));
     let negative = product_multiplier(x.scale, alpha.scale, out.scale);
+    let [positive, negative] = [positive, negative].map(BranchlessMultiplier::from);
     let (zp_x, zp_alpha, zp_out) = (x.zero_point, alpha.zero_point, out.zero_point);
     emit(op, x, alpha, move |x: T, alpha: T| {
         let (x, alpha) = (x.to_i32() - zp_x, alpha.to_i32() - zp_alpha);
-        let y = if x >= 0 { positive.apply(x) } else { negative.apply(x * alpha) };
+        // Both, so that there are vectors of them.
+        let (above, below) = (positive.apply(x), negative.apply(x * alpha));
+        let y = if x >= 0 { above } else { below };
         T::from_i32(y.saturating_add(zp_out))
     })
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::{Element, OpError, Shape, Tensor, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, plain, same_quantisation};
@@ -78,6 +78,9 @@ fn value(op: &OpBuilder<'_>, input: &Tensor) -> Lowered<Vec<u8>> {
 /// Elements of a border that are filled from one poll to the next.
 const PIECE: usize = 1 << 16;
 
+/// Elements of a border that are written at once.
+const BLOCK: usize = 64;
+
 /// Adds the step, for elements of the width of `fill`.
 pub(super) fn emit<T: Element>(
     op: &mut OpBuilder<'_>,
@@ -86,7 +89,7 @@ pub(super) fn emit<T: Element>(
     heads: &[usize],
     fill: &[u8],
 ) -> Lowered {
-    let fill: T = bytemuck::pod_read_unaligned(fill);
+    let block = [bytemuck::pod_read_unaligned::<T>(fill); BLOCK];
     let (from, extents, heads) = merged(from, to, heads);
     // Elements of the output from one place of an axis to the next.
     let strides: Vec<usize> =
@@ -99,7 +102,11 @@ pub(super) fn emit<T: Element>(
                 if poll::work(count).is_err() {
                     break;
                 }
-                output.slice(start..start + count).fill(std::iter::repeat_n(fill, count));
+                let whole = output.slice(start..start + count);
+                for at in (0..count).step_by(BLOCK) {
+                    let len = BLOCK.min(count - at);
+                    whole.slice(at..at + len).copy_from(In::of(&block[..len]));
+                }
             }
         };
         let mut end = 0;

@@ -151,8 +151,7 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         // Rather a whole block that overlaps the one before.
         let start = lane.min(lanes.saturating_sub(BLOCK));
         let first = window.first + start;
-        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        if lanes < FEW || last + BLOCK > self.input.len() {
+        if lanes < FEW {
             return (lane..end).for_each(|lane| self.one(window, lane));
         }
         let mut sums = [self.first; BLOCK];
@@ -163,7 +162,11 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
                 return;
             }
             for column in 0..columns {
-                let xs = self.input.block::<BLOCK>(first + row * line + column * across);
+                let at = first + row * line + column * across;
+                let xs = match at + BLOCK <= self.input.len() {
+                    true => self.input.block::<BLOCK>(at),
+                    false => self.last_block(at),
+                };
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
             }
         }
@@ -175,6 +178,16 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         } else {
             self.output.set_block(to, ys);
         }
+    }
+
+    /// The last elements of the input, fewer than a block.
+    #[cold]
+    #[inline(never)]
+    fn last_block(&self, at: usize) -> [T; BLOCK] {
+        let mut xs = [T::default(); BLOCK];
+        let left = self.input.slice(at..self.input.len());
+        left.copy_to(&mut xs[..left.len()]);
+        xs
     }
 
     #[inline(always)]

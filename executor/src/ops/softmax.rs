@@ -165,6 +165,14 @@ impl<T: Real> Loop for Widen<'_, T> {
         let Self { from, step, row, max } = self;
         let (blocks, rest) = row.as_chunks_mut::<LANES>();
         let done = blocks.len() * LANES;
+        // The lanes' own maxima would take longer than a short row does.
+        if blocks.is_empty() {
+            for (k, x) in rest.iter_mut().enumerate() {
+                *x = from.get(k * step).to_f32();
+                *max = max.max(*x);
+            }
+            return;
+        }
         let mut most = [*max; LANES];
         for (at, block) in blocks.iter_mut().enumerate() {
             *block = match step {
@@ -319,7 +327,9 @@ impl<T: Quantised> Loop for ByteShares<'_, T> {
         }
         let share = share_of(sum);
         let mut shares = [T::default(); 256];
-        for (to, value) in shares.iter_mut().zip(values) {
+        // Whole vectors, and no more of them than the row has.
+        let whole = count.next_multiple_of(LANES);
+        for (to, &value) in shares[..whole].iter_mut().zip(&values) {
             *to = T::from_i32(share.apply(value).clamp(0, 255) - T::TO_UNSIGNED);
         }
         to.copy_from(In::of(&shares[..count]));

@@ -21,6 +21,9 @@ pub(super) struct Copy {
     width: usize,
 }
 
+/// Axes of a copy, at most: those of a tensor, and one more for each that is cut.
+const MAX_AXES: usize = 32;
+
 impl Copy {
     /// The copy along these axes, outermost first, from element `from` on to element `to` on.
     pub(super) fn new(axes: &[Axis], from: usize, to: usize, width: usize) -> Self {
@@ -46,14 +49,15 @@ impl Copy {
         }
         let whole = Axis { count: 1, from: 1, to: 1 };
         let (inner, outer) = self.axes.split_last().unwrap_or((&whole, &[]));
-        let mut at = vec![0; outer.len()];
+        let mut at = [0; MAX_AXES];
+        let at = at.get_mut(..outer.len()).ok_or("a copy along too many axes")?;
         let (mut from, mut to) = (self.from.cast_signed(), self.to.cast_signed());
         loop {
             poll::work(8 + inner.count)?;
             self.line(*inner, from, to, input, output);
             // The next position of the outer axes, like an odometer.
             let mut turned = false;
-            for (axis, at) in outer.iter().zip(&mut at).rev() {
+            for (axis, at) in outer.iter().zip(at.iter_mut()).rev() {
                 *at += 1;
                 from += axis.from;
                 to += axis.to;

@@ -1,6 +1,6 @@
 //! Operations that move elements of any type: other shapes, slices, repetitions, borders.
 
-use nnburst_kernels::tensor::{OpError, Out, Shape};
+use nnburst_kernels::tensor::{In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
 use super::copy::{Copy, axes, strides};
@@ -281,9 +281,17 @@ pub(super) fn reverse(call: &mut OperatorCall<'_, '_>) -> Lowered {
     emit_view(call, &input, &extents, &from, start)
 }
 
-/// Repeats the bytes of one element throughout a tensor.
+/// Repeats the bytes of one element throughout a tensor, which ends early if the run is to end.
 pub(super) fn fill_with(output: Out<'_, u8>, element: &[u8]) {
-    output.fill(element.iter().copied().cycle());
+    // Whole elements of every width.
+    let mut block = [0; 256];
+    for bytes in block.chunks_exact_mut(element.len().max(1)) {
+        bytes.copy_from_slice(element);
+    }
+    for at in poll::each((0..output.len()).step_by(block.len()), block.len() / 8) {
+        let len = block.len().min(output.len() - at);
+        output.slice(at..at + len).copy_from(In::of(&block[..len]));
+    }
 }
 
 /// The bytes of real zero.
