@@ -41,6 +41,16 @@ impl Requantise {
         Scaling::new(own, channels, self.zero_point, self.low, self.high)
     }
 
+    /// For kernels that compute so many times `channels` channels.
+    pub(super) fn scaling_of_tiles(&self, count: usize, channels: usize) -> Scaling {
+        let multipliers = match &self.multipliers[..] {
+            one @ [_] => one.to_vec(),
+            many => many.repeat(count),
+        };
+        let channels = channels.saturating_mul(count);
+        Scaling::new(&multipliers, channels, self.zero_point, self.low, self.high)
+    }
+
     /// For inputs 0 (activations), 1 (weights) and 2 (bias) and output 0 of `op`; scales per
     /// channel must lie along `channel_dim` of the weights.
     pub(super) fn new(

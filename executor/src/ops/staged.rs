@@ -22,34 +22,72 @@ pub(super) struct Staged {
     written: (usize, usize),
     /// The number of times that each channel is wanted.
     repeat: usize,
-    canvas: Option<Canvas>,
+    tiled: Option<Tiled>,
 }
 
-/// A larger image that an input's pixels are spread over.
+/// Convolutions whose every pixel holds those of a part of a tile of the output: as many channels
+/// for each of them as the output has, line by line. The input lies on an image with a border, and
+/// with a line and a pixel more behind it.
+///
+/// Tiles are cut in two both ways, so that there are up to four such convolutions, one behind the
+/// other: those of the upper left parts, the upper right ones, the lower left ones and the rest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Canvas {
+pub(super) struct Tiled {
     /// Height and width.
-    pub(super) rows: Spread,
-    pub(super) columns: Spread,
-    /// Every byte between the pixels.
+    pub(super) rows: Tiles,
+    pub(super) columns: Tiles,
+    /// Every byte of the border.
     pub(super) zero: u8,
 }
 
-/// Where pixels come to lie along one axis of a canvas.
+/// One axis of an image and its tiles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spread {
+pub(super) struct Tiles {
+    /// Pixels with the border, and the one of them that the input's first is; in front of the image
+    /// if it is less than `origin`, which is pixel 0.
     pub(super) extent: usize,
-    pub(super) stride: usize,
-    /// Place of the first; in front of the canvas if it is less than `origin`, which is place 0.
     pub(super) first: usize,
     pub(super) origin: usize,
+    /// The number of tiles, and the output's pixels in each.
+    pub(super) count: usize,
+    pub(super) size: usize,
+    /// Those of the first part of a tile; all of them where there is no other.
+    pub(super) cut: usize,
+    /// Pixels of the first tile that are in front of the output.
+    pub(super) head: usize,
 }
 
-impl Spread {
-    /// The place of a pixel, if it is on the canvas.
+impl Tiles {
+    /// The place of one of the input's pixels, if it is on the image.
     fn place(self, pixel: usize) -> Option<usize> {
-        let place = (self.first + pixel * self.stride).checked_sub(self.origin)?;
+        let place = (self.first + pixel).checked_sub(self.origin)?;
         (place < self.extent).then_some(place)
+    }
+
+    /// The tile of one of the output's pixels, and its place there.
+    fn tile(self, pixel: usize) -> (usize, usize) {
+        let at = pixel + self.head;
+        (at / self.size, at % self.size)
+    }
+
+    /// The part of a tile that a place is in: the first place of it, and how many it has.
+    fn part(self, place: usize) -> (usize, usize) {
+        if place < self.cut { (0, self.cut) } else { (self.cut, self.size - self.cut) }
+    }
+}
+
+impl Tiled {
+    /// Tiles of all images.
+    fn count(&self, batches: usize) -> usize {
+        batches.saturating_mul(self.rows.count).saturating_mul(self.columns.count)
+    }
+
+    /// The first of the results of the parts that begin at these places, in pixels of the output.
+    pub(super) fn first_of_part(&self, batches: usize, [row, column]: [usize; 2]) -> usize {
+        let Self { rows, columns, .. } = self;
+        let above = row * columns.size;
+        let beside = column * rows.part(row).1;
+        self.count(batches).saturating_mul(above + beside)
     }
 }
 
@@ -57,7 +95,7 @@ impl Staged {
     /// All of both images.
     pub(super) fn new(input: Image, output: Image) -> Self {
         let (read, written) = ((0, input.channels), (0, output.channels));
-        Self { input, output, read, written, repeat: 1, canvas: None }
+        Self { input, output, read, written, repeat: 1, tiled: None }
     }
 
     /// Each channel so many times.
@@ -70,9 +108,9 @@ impl Staged {
         Self { read: (group * read, read), written: (group * written, written), ..self }
     }
 
-    /// The input spread over a canvas.
-    pub(super) fn over(self, canvas: Canvas) -> Self {
-        Self { canvas: Some(canvas), ..self }
+    /// All of both images, the output of a convolution that gives tiles of it.
+    pub(super) fn tiled(self, tiled: Tiled) -> Self {
+        Self { tiled: Some(tiled), ..self }
     }
 
     /// Adds a step. `compute` gets the input and the place for the output as elements `S`, in NHWC,
@@ -87,9 +125,17 @@ impl Staged {
     ) {
         let (height, width) = self.extents();
         let product = |extents: &[usize]| extents.iter().copied().fold(1, usize::saturating_mul);
-        let inputs = product(&[self.input.batches, height, width, self.read.1, self.repeat]);
+        let pixels = product(&[self.input.batches, height, width]);
+        let behind = if self.tiled.is_some() { width + 1 } else { 0 };
+        let inputs = product(&[pixels.saturating_add(behind), self.read.1, self.repeat]);
         let Image { batches, height, width, .. } = self.output;
-        let outputs = product(&[batches, height, width, self.written.1]);
+        let outputs = match self.tiled {
+            Some(tiled) => {
+                let tile = [tiled.rows.size, tiled.columns.size, self.written.1];
+                product(&[tiled.count(batches), product(&tile)])
+            }
+            None => product(&[batches, height, width, self.written.1]),
+        };
         let room = |count: usize| count.saturating_mul(size_of::<S>()).next_multiple_of(ALIGN);
         let (input_room, output_room) = (room(inputs), room(outputs));
         let bytes = input_room.saturating_add(output_room).saturating_add(scratch_bytes);
@@ -102,8 +148,8 @@ impl Staged {
             check_lengths(scratch.len(), bytes)?;
             let (image, rest) = scratch.split_at_mut(input_room);
             let (product, own) = rest.split_at_mut(output_room);
-            if let Some(canvas) = &self.canvas {
-                poll::fill(image, canvas.zero)?;
+            if let Some(tiled) = &self.tiled {
+                poll::fill(image, tiled.zero)?;
             }
             let image = &mut bytemuck::cast_slice_mut::<u8, S>(image)[..inputs];
             let product = &mut bytemuck::cast_slice_mut::<u8, S>(product)[..outputs];
@@ -130,45 +176,172 @@ impl Staged {
 
     /// Height and width of what kernels read.
     fn extents(&self) -> (usize, usize) {
-        match &self.canvas {
-            Some(canvas) => (canvas.rows.extent, canvas.columns.extent),
+        match &self.tiled {
+            Some(tiled) => (tiled.rows.extent, tiled.columns.extent),
             None => (self.input.height, self.input.width),
         }
     }
 
-    fn bring<T: Element, S: Element>(&self, input: In<'_, T>, to: &mut [S], read: fn(T) -> S) {
+    fn bring<T: Element, S: Element>(
+        &self,
+        input: In<'_, T>,
+        to: &mut [S],
+        read: fn(In<'_, T>, &mut [S]),
+    ) {
         let (first, count) = self.read;
-        let whole = count == self.input.channels && self.repeat == 1 && self.canvas.is_none();
+        let whole = count == self.input.channels && self.repeat == 1 && self.tiled.is_none();
         if whole && !self.input.is_nchw() {
-            poll::each(to.iter_mut(), 2).zip(input.iter()).for_each(|(to, x)| *to = read(x));
+            for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
+                read(input.slice(at * PIECE..at * PIECE + to.len()), to);
+            }
             return;
         }
         let (height, width) = self.extents();
         let size = count * self.repeat;
         each_pixel(&self.input, first, |[batch, y, x], at, step| {
-            let place = match &self.canvas {
-                Some(canvas) => canvas.rows.place(y).zip(canvas.columns.place(x)),
+            let place = match &self.tiled {
+                Some(tiled) => tiled.rows.place(y).zip(tiled.columns.place(x)),
                 None => Some((y, x)),
             };
             let Some((y, x)) = place else { return };
             let start = ((batch * height + y) * width + x) * size;
-            let pixel = to[start..start + size].chunks_exact_mut(self.repeat);
+            let pixel = &mut to[start..start + size];
+            if step == 1 && self.repeat == 1 {
+                let pieces = pixel.chunks_mut(PIECE).enumerate();
+                return poll::each(pieces, PIECE).for_each(|(piece, to)| {
+                    let from = at + piece * PIECE;
+                    read(input.slice(from..from + to.len()), to);
+                });
+            }
+            let pixel = pixel.chunks_exact_mut(self.repeat);
             for (c, same) in poll::each(pixel.enumerate(), 4 + self.repeat) {
-                same.fill(read(input.get(at + c * step)));
+                let (at, one) = (at + c * step, &mut same[..1]);
+                read(input.slice(at..at + 1), one);
+                let x = same[0];
+                same.fill(x);
             }
         });
     }
 
-    fn fetch<T: Element, S: Element>(&self, from: &[S], output: Out<'_, T>, write: fn(S) -> T) {
+    fn fetch<T: Element, S: Element>(
+        &self,
+        from: &[S],
+        output: Out<'_, T>,
+        write: fn(&[S], Out<'_, T>),
+    ) {
+        if let Some(tiled) = &self.tiled {
+            return self.fetch_tiles(tiled, from, output, write);
+        }
         let (first, count) = self.written;
         let mut pixels = from.chunks_exact(count);
         each_pixel(&self.output, first, |_, at, step| {
-            for (c, &y) in poll::each(pixels.next().unwrap_or_default().iter().enumerate(), 4) {
-                output.set(at + c * step, write(y));
-            }
+            write_pixel(pixels.next().unwrap_or_default(), output, at, step, write);
         });
     }
+
+    /// The pixels of tiles line by line. Those of a tile that stand side by side are few: they are
+    /// brought together first.
+    fn fetch_tiles<T: Element, S: Element>(
+        &self,
+        tiled: &Tiled,
+        from: &[S],
+        output: Out<'_, T>,
+        write: fn(&[S], Out<'_, T>),
+    ) {
+        let Tiled { rows, columns, .. } = tiled;
+        let Image { batches, channels: count, .. } = self.output;
+        let mut together = [S::default(); PIECE];
+        for (batch, y) in lines(self.output) {
+            let (row, place) = rows.tile(y);
+            let (above, high) = rows.part(place);
+            let first = (batch * rows.count + row) * columns.count;
+            // The first element of a pixel, and how many pixels of its part lie behind it.
+            let at = |x: usize| {
+                let (column, place_x) = columns.tile(x);
+                let (left, wide) = columns.part(place_x);
+                let part = tiled.first_of_part(batches, [above, left]);
+                let within = (place - above) * wide + place_x - left;
+                let pixel = part + (first + column) * high * wide + within;
+                (pixel * count, wide - (place_x - left))
+            };
+            let mut x = 0;
+            while x < self.output.width {
+                let (start, mut end) = (x, x);
+                let mut len = 0;
+                // Whole parts, but for the first and the last of a line.
+                while end < self.output.width {
+                    let (source, left) = at(end);
+                    let pixels = left.min(self.output.width - end);
+                    if len + pixels * count > PIECE {
+                        break;
+                    }
+                    let to = &mut together[len..len + pixels * count];
+                    to.iter_mut().zip(&from[source..]).for_each(|(to, &y)| *to = y);
+                    len += pixels * count;
+                    end += pixels;
+                }
+                if end == start {
+                    // More channels than are brought together.
+                    let (source, _) = at(x);
+                    let pixel = &from[source..source + count];
+                    let (to, step) = self.place(batch, y, x);
+                    write_pixel(pixel, output, to, step, write);
+                    end = x + 1;
+                } else if self.output.is_nchw() {
+                    let pixels = together[..len].chunks_exact(count).zip(start..end);
+                    pixels.for_each(|(pixel, x)| {
+                        let (to, step) = self.place(batch, y, x);
+                        write_pixel(pixel, output, to, step, write);
+                    });
+                } else {
+                    let (to, _) = self.place(batch, y, start);
+                    write(&together[..len], output.slice(to..to + len));
+                }
+                x = end;
+                // A run that is to end leaves the rest as it is.
+                if poll::work(len + 8).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The place of an output's pixel, and elements from one of its channels to the next.
+    fn place(&self, batch: usize, y: usize, x: usize) -> (usize, usize) {
+        let image = &self.output;
+        let step = if image.is_nchw() { image.height * image.width } else { 1 };
+        (image.at(batch, y, x, 0), step)
+    }
 }
+
+/// Writes the channels of a pixel, `step` elements apart from `at` on.
+fn write_pixel<T: Element, S: Element>(
+    pixel: &[S],
+    output: Out<'_, T>,
+    at: usize,
+    step: usize,
+    write: fn(&[S], Out<'_, T>),
+) {
+    if step == 1 {
+        let pieces = pixel.chunks(PIECE).enumerate();
+        return poll::each(pieces, PIECE).for_each(|(piece, from)| {
+            let to = at + piece * PIECE;
+            write(from, output.slice(to..to + from.len()));
+        });
+    }
+    for (c, y) in poll::each(pixel.chunks(1).enumerate(), 4) {
+        let at = at + c * step;
+        write(y, output.slice(at..at + 1));
+    }
+}
+
+/// The lines of an image: batch and position.
+fn lines(image: Image) -> impl Iterator<Item = (usize, usize)> {
+    (0..image.batches).flat_map(move |batch| (0..image.height).map(move |y| (batch, y)))
+}
+
+/// Elements that are brought or fetched at once: between two such pieces a run may end.
+const PIECE: usize = 1024;
 
 /// Adds a step that computes a convolution line by line, or of images that have to be brought to
 /// it.
@@ -191,19 +364,25 @@ pub(super) fn convolve<T: Element, C: Convolution + 'static>(
     op.join_lines(lines);
 }
 
-/// The conversions of elements that are read and written.
+/// The conversions of elements that are read and written, as many as both lists have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convert<T, S> {
-    read: fn(T) -> S,
-    write: fn(S) -> T,
+    read: fn(In<'_, T>, &mut [S]),
+    write: fn(&[S], Out<'_, T>),
 }
 
 /// Bytes stay what they are.
-pub(super) const AS_IS: Convert<u8, u8> = Convert { read: |byte| byte, write: |byte| byte };
+pub(super) const AS_IS: Convert<u8, u8> =
+    Convert { read: |from, to| from.copy_to(to), write: |from, to| to.copy_from(In::of(from)) };
 
 /// Real numbers are widened, and rounded when they are written.
 pub(super) fn in_single_precision<T: Real>() -> Convert<T, f32> {
-    Convert { read: T::to_f32, write: T::from_f32 }
+    Convert {
+        read: |from, to| to.iter_mut().zip(from.iter()).for_each(|(to, x)| *to = x.to_f32()),
+        write: |from, to| {
+            from.iter().enumerate().for_each(|(at, &y)| to.set(at, T::from_f32(y)));
+        },
+    }
 }
 
 /// Calls `each(pixel, position of its channel `first`, elements to its next channel)`, line by

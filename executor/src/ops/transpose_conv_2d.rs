@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::real_activation_range;
-use nnburst_kernels::tensor::{OpError, Real, poll};
+use nnburst_kernels::tensor::{Element, OpError, Real, poll};
 
 use super::Op;
 use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_extents, types};
 use super::conv_taps::{self, Taps};
-use super::staged::{self, AS_IS, Canvas, Staged, in_single_precision};
+use super::staged::{self, AS_IS, Convert, Staged, Tiled, in_single_precision};
 use super::support::Image;
 use crate::lowering::{Label, Lowered, OpBuilder};
 
@@ -19,9 +20,9 @@ pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 
 /// One axis: the output position of a tap is `input * stride + tap - head`.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
+pub(super) struct Spread {
     input: usize,
-    output: usize,
+    pub(super) output: usize,
     filter: usize,
     stride: usize,
     head: usize,
@@ -29,7 +30,10 @@ struct Spread {
 
 impl Spread {
     /// With paddings given; the tail may be negative where it was deduced.
-    fn new(
+    ///
+    /// # Errors
+    /// They leave nothing.
+    pub(super) fn new(
         input: usize,
         filter: usize,
         stride: usize,
@@ -63,10 +67,32 @@ impl Spread {
         (usize::try_from(head).unwrap_or(0), total - head)
     }
 
-    /// Where pixels lie for an ordinary convolution to give the output.
-    fn canvas(self) -> staged::Spread {
-        let extent = self.output + self.filter - 1;
-        staged::Spread { extent, stride: self.stride, first: self.filter - 1, origin: self.head }
+    /// The tiles of a stride of outputs, and where the input lies for ordinary convolutions to give
+    /// them. They are cut where the filter's taps end: the outputs behind meet one tap less.
+    fn tiles(self) -> staged::Tiles {
+        let (first, reach) = (self.head / self.stride, self.filter.div_ceil(self.stride) - 1);
+        let count = (self.head + self.output - 1) / self.stride + 1 - first;
+        staged::Tiles {
+            extent: count + reach,
+            first: reach,
+            origin: first,
+            count,
+            size: self.stride,
+            cut: match self.filter % self.stride {
+                0 => self.stride,
+                more => more,
+            },
+            head: self.head % self.stride,
+        }
+    }
+
+    /// The parts of a tile.
+    fn parts(self) -> impl Iterator<Item = Part> {
+        let (cut, window) = (self.tiles().cut, self.filter.div_ceil(self.stride));
+        let whole = Part { place: 0, places: cut, window, shift: 0, stride: self.stride };
+        let rest =
+            Part { place: cut, places: self.stride - cut, window: window - 1, shift: 1, ..whole };
+        [whole, rest].into_iter().filter(|part| part.places > 0)
     }
 
     /// `(tap, input position)` pairs that reach an output position, in the order of the input: that
@@ -80,13 +106,34 @@ impl Spread {
     }
 }
 
+/// Outputs of a tile that meet as many taps, along one axis.
 #[derive(Clone, Copy, Debug)]
-struct Conv {
-    input: Image,
-    output: Image,
-    vertical: Spread,
-    horizontal: Spread,
-    activation: FusedActivation,
+struct Part {
+    /// The first of them, and how many.
+    place: usize,
+    places: usize,
+    /// Pixels of the input that each meets, and the first of these among those of the tile.
+    window: usize,
+    shift: usize,
+    stride: usize,
+}
+
+impl Part {
+    /// The tap of the filter by which a place of the part meets a pixel of the window.
+    fn tap(self, place: usize, pixel: usize) -> usize {
+        self.place + place + (self.window - 1 - pixel) * self.stride
+    }
+}
+
+/// A transposed convolution of input 0 by the filters of input 1, `[outputs, h, w, inputs]`, with
+/// the bias of input 2.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransposeConv {
+    pub(super) input: Image,
+    pub(super) output: Image,
+    pub(super) vertical: Spread,
+    pub(super) horizontal: Spread,
+    pub(super) activation: FusedActivation,
 }
 
 /// Explicit paddings with 11 inputs; with 9 the output's shape and a padding code, of which
@@ -127,7 +174,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let extents = [image.batches, vertical.output, horizontal.output, channels_out];
     let output = Image::new(extents, nchw);
     op.set_output(0, output.shape()?)?;
-    let conv = Conv { input: image, output, vertical, horizontal, activation };
+    let conv = TransposeConv { input: image, output, vertical, horizontal, activation };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
@@ -135,80 +182,172 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-/// Zeros between pixels that a canvas may have for each of them: above that the plain code has less
-/// to do.
-const MAX_SPREAD: usize = 16;
+/// Outputs that a tile may have: the plain code has less to do for longer strides.
+const MAX_TILE: usize = 16;
 
-/// With zeros between its pixels and around them, the input is that of an ordinary convolution by
-/// the filter turned round: many products are by zero, but kernels are faster by more than that.
-impl Conv {
-    fn patches(&self) -> Option<Patches> {
-        let Self { input, output, vertical, horizontal, .. } = self;
-        let (filter_h, filter_w) = (vertical.filter, horizontal.filter);
-        (vertical.stride.checked_mul(horizontal.stride)? <= MAX_SPREAD).then_some(Patches {
+/// Outputs that lie a stride apart meet the same taps. The tile of a stride of them both ways is one
+/// pixel of ordinary convolutions, that have a channel for each output of a part of it, by the
+/// filter's taps turned round.
+impl TransposeConv {
+    fn tiled(&self, zero: u8) -> Tiled {
+        Tiled { rows: self.vertical.tiles(), columns: self.horizontal.tiles(), zero }
+    }
+
+    /// The convolutions of the parts of a tile; `None` where there are many, or one meets no tap.
+    fn parts(&self) -> Option<Vec<TilePart>> {
+        let Self { vertical, horizontal, .. } = *self;
+        if vertical.stride.checked_mul(horizontal.stride)? > MAX_TILE {
+            return None;
+        }
+        let parts = vertical.parts().flat_map(|rows| {
+            horizontal.parts().map(move |columns| TilePart { conv: *self, rows, columns })
+        });
+        let parts: Vec<TilePart> = parts.collect();
+        parts.iter().all(|part| part.rows.window > 0 && part.columns.window > 0).then_some(parts)
+    }
+
+    /// Adds a step that computes the parts one behind the other.
+    fn emit<T: Element, C: Convolution + 'static>(
+        &self,
+        op: &mut OpBuilder<'_>,
+        label: Label,
+        convert: Convert<T, C::Element>,
+        packed: Vec<(TilePart, C)>,
+        zero: u8,
+    ) {
+        let tiled = self.tiled(zero);
+        let scratch_bytes = packed.iter().map(|(_, it)| it.scratch_bytes()).max().unwrap_or(0);
+        let (width, channels) = (tiled.columns.extent, self.input.channels);
+        let Image { batches, channels: outputs, .. } = self.output;
+        let staged = Staged::new(self.input, self.output).tiled(tiled);
+        staged.emit(op, label, scratch_bytes, convert, move |image, product, scratch| {
+            for (part, packed) in &packed {
+                let first = (part.rows.shift * width + part.columns.shift) * channels;
+                let places = [part.rows.place, part.columns.place];
+                let to = tiled.first_of_part(batches, places) * outputs;
+                let (image, product) =
+                    (image.slice(first..image.len()), product.slice(to..product.len()));
+                packed.compute(image, product, 0..packed.patches().lines(), &mut *scratch)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The part of each tile that one ordinary convolution gives.
+#[derive(Clone, Copy, Debug)]
+struct TilePart {
+    conv: TransposeConv,
+    rows: Part,
+    columns: Part,
+}
+
+impl TilePart {
+    /// Outputs of the part.
+    fn places(&self) -> usize {
+        self.rows.places * self.columns.places
+    }
+
+    fn patches(&self) -> Patches {
+        let TransposeConv { input, vertical, horizontal, .. } = self.conv;
+        let (rows, columns) = (vertical.tiles(), horizontal.tiles());
+        Patches {
             batches: input.batches,
-            in_height: vertical.canvas().extent,
-            in_width: horizontal.canvas().extent,
+            in_height: rows.extent,
+            in_width: columns.extent,
             channels: input.channels,
-            out_height: output.height,
-            out_width: output.width,
-            filter_h,
-            filter_w,
+            out_height: rows.count,
+            out_width: columns.count,
+            filter_h: self.rows.window,
+            filter_w: self.columns.window,
             stride_h: 1,
             stride_w: 1,
             dilation_h: 1,
             dilation_w: 1,
             top: 0,
             left: 0,
-        })
+        }
     }
 
-    fn staged(&self, zero: u8) -> Staged {
-        let (rows, columns) = (self.vertical.canvas(), self.horizontal.canvas());
-        Staged::new(self.input, self.output).over(Canvas { rows, columns, zero })
-    }
-
-    /// The filter with its taps in the opposite order.
-    fn turned<T: Copy>(&self, filter: &[T]) -> Vec<T> {
-        let channels = self.input.channels;
-        let taps = self.vertical.filter * self.horizontal.filter;
-        let filters = filter.chunks_exact(taps * channels);
-        filters.flat_map(|filter| filter.rchunks_exact(channels).flatten().copied()).collect()
+    /// The filters of the part's outputs.
+    fn filters<T: Copy>(&self, filter: &[T]) -> Vec<T> {
+        let TransposeConv { input, vertical, horizontal, .. } = self.conv;
+        let channels = input.channels;
+        let own = vertical.filter * horizontal.filter * channels;
+        let mut filters = Vec::new();
+        for (y, x) in grid(self.rows.places, self.columns.places) {
+            for filter in filter.chunks_exact(own) {
+                for (row, column) in grid(self.rows.window, self.columns.window) {
+                    let (row, column) = (self.rows.tap(y, row), self.columns.tap(x, column));
+                    let at = (row * horizontal.filter + column) * channels;
+                    filters.extend(&filter[at..at + channels]);
+                }
+            }
+        }
+        filters
     }
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
-    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
-        let filter = conv.turned(&T::widened(filter.typed()));
+/// Places of a grid, line by line.
+fn grid(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+}
+
+impl TransposeConv {
+    /// Adds the step for real numbers.
+    ///
+    /// # Errors
+    /// The operands don't fit.
+    pub(super) fn emit_real<T: Real>(self, op: &mut OpBuilder<'_>) -> Lowered {
+        real::<T>(op, self)
+    }
+}
+
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
+    let packed = constants(op).zip(conv.parts()).and_then(|((filter, bias), parts)| {
+        let filter = T::widened(filter.typed());
         let range = real_activation_range(conv.activation);
         let bias = T::widened(bias.typed());
-        gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &filter, &bias, range)
+        let pack = |part: TilePart| {
+            let (filters, bias) = (part.filters(&filter), bias.repeat(part.places()));
+            let (isa, patches) = (op.isa(), part.patches());
+            let gemm =
+                gemm_f32::Gemm::new(isa, Precision::Single, patches, &filters, &bias, range)?;
+            // A zero of the border must make nothing of any weight.
+            gemm.is_finite().then_some((part, gemm))
+        };
+        parts.into_iter().map(pack).collect::<Option<Vec<_>>>()
     });
-    // A zero between pixels must make nothing of any weight.
-    let gemm = gemm.filter(gemm_f32::Gemm::is_finite);
-    let Some(gemm) = gemm else { return conv_taps::real::<T>(op, conv) };
+    let Some(packed) = packed else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
-    let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label()? };
-    conv.staged(0).convolve(op, label, in_single_precision::<T>(), gemm);
+    let form = packed.first().map_or_else(|| op.isa(), |(_, gemm)| gemm.isa());
+    let label = Label { kernel: "gemm_f32", form, ..conv.label()? };
+    conv.emit(op, label, in_single_precision::<T>(), packed, 0);
     Ok(())
 }
 
-fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+fn byte(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.activation)?;
     let input = op.input(0)?;
-    let gemm = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+    let packed = constants(op).zip(conv.parts()).and_then(|((filter, bias), parts)| {
         let weights = op.input(1).ok()?;
-        let filter = conv.turned(filter.as_slice());
-        let weights = gemm_i8::Weights { values: &filter[..], bytes: bytes(&weights) };
-        let scaling = requantise.scaling(conv.output.channels);
-        let bias = bias.typed();
-        gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
+        let bias = bias.typed::<i32>();
+        let pack = |part: TilePart| {
+            let filters = part.filters(filter.as_slice());
+            let weights = gemm_i8::Weights { values: &filters[..], bytes: bytes(&weights) };
+            let scaling = requantise.scaling_of_tiles(part.places(), conv.output.channels);
+            let (bias, patches) = (bias.repeat(part.places()), part.patches());
+            let gemm =
+                gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, &bias, scaling)?;
+            Some((part, gemm))
+        };
+        parts.into_iter().map(pack).collect::<Option<Vec<_>>>()
     });
-    let Some(gemm) = gemm else { return conv_taps::byte(op, conv) };
+    let Some(packed) = packed else { return conv_taps::byte(op, conv) };
     op.absorb(1);
-    let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label()? };
-    let zero = input.zero_point.to_le_bytes()[0];
-    conv.staged(zero).convolve(op, label, AS_IS, gemm);
+    let form = packed.first().map_or_else(|| op.isa(), |(_, gemm)| gemm.isa());
+    let label = Label { kernel: "gemm_i8", form, ..conv.label()? };
+    conv.emit(op, label, AS_IS, packed, input.zero_point.to_le_bytes()[0]);
     Ok(())
 }
 
@@ -223,7 +362,7 @@ fn wanted(op: &OpBuilder<'_>, nchw: bool) -> Lowered<(usize, usize)> {
     }
 }
 
-impl Taps for Conv {
+impl Taps for TransposeConv {
     fn lines(&self) -> usize {
         self.output.batches * self.output.height
     }
@@ -278,6 +417,38 @@ mod tests {
                 .filter(|&(tap, input)| input * 2 + tap == output + 1)
                 .collect();
             assert_eq!(spread.taps(output).collect::<Vec<_>>(), want, "output {output}");
+        }
+    }
+
+    /// An output meets in its tile's window what spreads to it, and nothing else.
+    #[test]
+    fn tiles_meet_the_taps_of_their_outputs() {
+        for (filter, stride) in grid(6, 5).map(|(filter, stride)| (filter + 1, stride + 1)) {
+            for (input, head) in grid(5, filter).map(|(input, head)| (input + 1, head)) {
+                for tail in [-1, 0, 2] {
+                    let spread = Spread::new(input, filter, stride, head, tail);
+                    let Ok(spread) = spread else { continue };
+                    let tiles = spread.tiles();
+                    for output in 0..spread.output {
+                        let at = output + tiles.head;
+                        let (tile, place) = (at / tiles.size, at % tiles.size);
+                        assert!(tile < tiles.count);
+                        let is_of =
+                            |part: &Part| (part.place..part.place + part.places).contains(&place);
+                        let part = spread.parts().find(is_of).unwrap();
+                        let pixel = |pixel: usize| {
+                            let tap = part.tap(place - part.place, pixel);
+                            let place = tile + part.shift + pixel + tiles.origin;
+                            let input = place.checked_sub(tiles.first)?;
+                            (input < spread.input).then_some((tap, input))
+                        };
+                        let got: Vec<_> = (0..part.window).filter_map(pixel).collect();
+                        let want: Vec<_> = spread.taps(output).collect();
+                        assert_eq!(got, want, "output {output} of {spread:?}");
+                        assert!(tiles.extent >= tile + part.shift + part.window);
+                    }
+                }
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! Custom operators of MediaPipe and of TFLite's perception kernels, FLOAT32 alone.
 
+use nnburst_hal::FusedActivation;
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused};
 use super::conv::{ConvWindows, padding};
 use super::math::{cut_i32, f32_of, low};
 use crate::lowering::Lowered;
-use crate::ops::support::{Axis, Image, Padding, plain};
+use crate::ops::support::{Image, Padding};
+use crate::ops::transpose_conv_2d::{Spread, TransposeConv};
 
 /// The extents of an image or of a filter of FLOAT32.
 fn extents(index: usize, arg: &Arg) -> Result<[usize; 4], OpError> {
@@ -18,7 +20,7 @@ fn extents(index: usize, arg: &Arg) -> Result<[usize; 4], OpError> {
 }
 
 /// CONVOLUTION_2D_TRANSPOSE_BIAS: images `[n, h, w, inputs]`, filters `[outputs, h, w, inputs]`,
-/// biases. Sums begin with the bias, and are in the order of MediaPipe's kernel.
+/// biases.
 pub(super) fn transpose_conv_bias(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let [batches, in_h, in_w, channels] = extents(0, &call.arg(0)?)?;
     let [outputs, filter_h, filter_w, own] = extents(1, &call.arg(1)?)?;
@@ -33,60 +35,24 @@ pub(super) fn transpose_conv_bias(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.result_is(0, &[ElementKind::F32])?;
     let padding = padding(call)?;
     let (stride_w, stride_h) = (call.count(1, 1)?, call.count(2, 1)?);
-    let vertical = spread_axis(in_h, filter_h, stride_h, padding)?;
-    let horizontal = spread_axis(in_w, filter_w, stride_w, padding)?;
-    let (out_h, out_w) = (vertical.input, horizontal.input);
-    let shape = call.set(0, &[batches, out_h, out_w, outputs])?;
-    let elements = shape.elements();
-    let pixels = batches * in_h * in_w;
-    let products = filter_h * filter_w * outputs * channels;
-    let work = 2 * u64::try_from(pixels.saturating_mul(products)).unwrap_or(u64::MAX);
-    let label = plain("tflite_convolution_2d_transpose_bias", &shape, work);
-    call.emit_with_scratch(label, 4 * elements, move |mut io| {
-        let fixed = io.inputs_and_outputs();
-        let (input, filters) = (fixed.input::<f32>(0), fixed.input::<f32>(1));
-        let (bias, output) = (fixed.input::<f32>(2), fixed.output::<f32>(0));
-        let sums = &mut io.scratch_slice::<f32>()[..elements];
-        for (at, sum) in poll::each(sums.iter_mut().enumerate(), 2) {
-            *sum = bias.get(at % outputs);
-        }
-        for pixel in poll::each(0..pixels, products / 4 + 8) {
-            let (x, line) = (pixel % in_w, pixel / in_w);
-            let (y, batch) = (line % in_h, line / in_h);
-            let values = input.slice(pixel * channels..(pixel + 1) * channels);
-            for (tap_y, out_y) in vertical.taps(y) {
-                for (tap_x, out_x) in horizontal.taps(x) {
-                    let to = ((batch * out_h + out_y) * out_w + out_x) * outputs;
-                    for (unit, sum) in sums[to..to + outputs].iter_mut().enumerate() {
-                        let row = ((unit * filter_h + tap_y) * filter_w + tap_x) * channels;
-                        let weights = filters.slice(row..row + channels);
-                        for (value, weight) in values.iter().zip(weights.iter()) {
-                            *sum += value * weight;
-                        }
-                    }
-                }
-            }
-        }
-        output.fill(sums.iter().copied());
-        Ok(())
-    });
-    Ok(())
+    let vertical = spread(in_h, filter_h, stride_h, padding)?;
+    let horizontal = spread(in_w, filter_w, stride_w, padding)?;
+    let extents = [batches, vertical.output, horizontal.output, outputs];
+    call.set(0, &extents)?;
+    let input = Image::new([batches, in_h, in_w, channels], false);
+    let output = Image::new(extents, false);
+    let activation = FusedActivation::None;
+    TransposeConv { input, output, vertical, horizontal, activation }.emit_real::<f32>(call)
 }
 
-/// The windows over the result along one axis, one for each position of the input.
-fn spread_axis(
-    count: usize,
-    filter: usize,
-    stride: usize,
-    padding: Padding,
-) -> Result<Axis, OpError> {
+/// One axis: with the padding SAME as much is cut off as an ordinary convolution of the result pads.
+fn spread(count: usize, filter: usize, stride: usize, padding: Padding) -> Result<Spread, OpError> {
     let cut = match padding {
         Padding::Same => filter.saturating_sub((count - 1) % stride + 1),
         _ => 0,
     };
-    let reach = (count - 1).checked_mul(stride).and_then(|span| span.checked_add(filter));
-    let reach = reach.ok_or_else(|| OpError::rule(format!("{count} steps of {stride}")))?;
-    Ok(Axis { input: reach - cut, output: count, filter, stride, dilation: 1, head: cut / 2 })
+    let tail = i64::try_from(cut - cut / 2).unwrap_or(i64::MAX);
+    Spread::new(count, filter, stride, cut / 2, tail)
 }
 
 /// What stands for a place in an image.

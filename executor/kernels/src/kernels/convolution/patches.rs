@@ -116,9 +116,10 @@ impl Patches {
         self.stride_h * self.in_width * self.channels * size_of::<T>()
     }
 
-    /// Returns whether the image is the matrix: windows of one pixel, side by side.
+    /// Returns whether the image is the matrix: windows of one pixel, side by side, over all of it.
     pub fn is_matrix(&self) -> bool {
-        self.is_direct() && self.stride_h == 1 && self.stride_w == 1
+        let is_all = (self.in_height, self.in_width) == (self.out_height, self.out_width);
+        self.is_direct() && self.stride_h == 1 && self.stride_w == 1 && is_all
     }
 
     /// Returns whether every row lies in the image in one piece.

@@ -122,7 +122,7 @@ impl Bands {
     /// Returns whether all windows lie equally far apart.
     fn one_run(&self) -> bool {
         let p = &self.patches;
-        self.in_place && (p.stride_h, p.stride_w) == (1, 1)
+        self.in_place && p.is_matrix()
             || self.in_place && p.out_width == 1 && p.out_height == 1 && p.batches == 1
     }
 
