@@ -250,6 +250,30 @@ fn numbers_taken_from_a_shape_are_scalars_for_any_input() {
     }
 }
 
+/// A shape that follows from the values of an input says nothing at import.
+#[test]
+fn shapes_known_at_run_time_alone_stay_open_behind_a_resize() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 4]);
+    let wanted = file.input("wanted", TensorKind::Int32, &[2]);
+    let rows = file.tensor("rows", F32, &[1, 1]);
+    file.tensor_fields(rows, vec![(7, Value::ints(&[-1, -1]))]);
+    file.operator_with("RESHAPE", &[x, wanted], &[rows], 17, Vec::new());
+    let weights = file.float_constant("w", &[1, 2], &[1.0, 10.0]);
+    let y = file.tensor("y", F32, &[1, 1]);
+    file.tensor_fields(y, vec![(7, Value::ints(&[-1, 1]))]);
+    file.operator_with("FULLY_CONNECTED", &[rows, weights], &[y], 8, Vec::new());
+    file.outputs(&[y]);
+    let mut file = ModelFile::from_bytes(file.build());
+    file.resize("x", &[2, 4]).unwrap();
+    let options = ImportOptions { extension: true, ..ImportOptions::default() };
+    let imported = file.import(options).unwrap();
+    let x: Vec<u8> = (0..8u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+    let wanted = [4i32, 2].map(i32::to_le_bytes).concat();
+    let want: Vec<u8> = [10f32, 32.0, 54.0, 76.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    assert_eq!(run(&imported, &[&x, &wanted], &[16]), [want]);
+}
+
 #[test]
 fn only_inputs_of_the_file_have_other_shapes() {
     let mut file = ModelFile::from_bytes(network().build());

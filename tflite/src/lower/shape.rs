@@ -41,9 +41,9 @@ impl Lower<'_, '_> {
             && self.tensor_index(1).is_ok_and(|index| !self.import.is_constant(index));
         let dims = self.import.builder.dims(input);
         let is_input_open = dims.is_empty() || dims.contains(&0);
-        Ok(result.signature.contains(&0)
-            && !result.is_shape_given
-            && (follows_values || is_input_open))
+        let is_example = result.signature.contains(&0) && !result.is_shape_given;
+        Ok(is_example && (follows_values || is_input_open)
+            || result.is_shape_open && follows_values)
     }
 
     /// The shape that RESHAPE asks for in its options or its second argument, for files whose
@@ -52,6 +52,7 @@ impl Lower<'_, '_> {
         use options::reshape as o;
         let mut wanted: Vec<i64> = match self.constant_ints(1) {
             Ok(values) => values,
+            Err(_) if self.has(1) => return Ok(None),
             Err(_) => {
                 self.options(o::KIND)?.ints(o::NEW_SHAPE)?.into_iter().map(i64::from).collect()
             }

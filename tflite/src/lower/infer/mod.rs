@@ -108,6 +108,13 @@ impl Lower<'_, '_> {
                 Some([&[segments], dims.get(ids.len()..)?].concat())
             }
             Builtin::Range => self.range_dims(),
+            Builtin::Rfft2d => {
+                let (dims, size) = (self.dims(0)?, self.constant_dims(1)?);
+                let (&[ref outer @ .., _, _], &[height, width]) = (&dims[..], &size[..]) else {
+                    return None;
+                };
+                Some([outer, &[height, (width / 2).checked_add(1)?]].concat())
+            }
             Builtin::ResizeBilinear | Builtin::ResizeNearestNeighbor => {
                 let (dims, size) = (self.dims(0)?, self.constant_dims(1)?);
                 let (&[batch, _, _, channels], &[height, width]) = (&dims[..], &size[..]) else {
