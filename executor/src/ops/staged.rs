@@ -255,23 +255,24 @@ impl Staged {
             let (row, place) = rows.tile(y);
             let (above, high) = rows.part(place);
             let first = (batch * rows.count + row) * columns.count;
-            // The first element of a pixel, and how many pixels of its part lie behind it.
-            let at = |x: usize| {
-                let (column, place_x) = columns.tile(x);
-                let (left, wide) = columns.part(place_x);
+            // Of either part of a tile the line's first pixel, and pixels from tile to tile.
+            let [left, right] = [0, columns.cut].map(|left| {
+                let wide = columns.part(left).1;
                 let part = tiled.first_of_part(batches, [above, left]);
-                let within = (place - above) * wide + place_x - left;
-                let pixel = part + (first + column) * high * wide + within;
-                (pixel * count, wide - (place_x - left))
-            };
+                (part + first * high * wide + (place - above) * wide, high * wide)
+            });
+            let (mut column, mut place) = columns.tile(0);
             let mut x = 0;
             while x < self.output.width {
                 let (start, mut end) = (x, x);
                 let mut len = 0;
+                let mut source = 0;
                 // Whole parts, but for the first and the last of a line.
                 while end < self.output.width {
-                    let (source, left) = at(end);
-                    let pixels = left.min(self.output.width - end);
+                    let (beside, wide) = columns.part(place);
+                    let (line, apart) = if beside == 0 { left } else { right };
+                    let pixels = (beside + wide - place).min(self.output.width - end);
+                    source = (line + column * apart + place - beside) * count;
                     if len + pixels * count > PIECE {
                         break;
                     }
@@ -279,14 +280,21 @@ impl Staged {
                     to.iter_mut().zip(&from[source..]).for_each(|(to, &y)| *to = y);
                     len += pixels * count;
                     end += pixels;
+                    place += pixels;
+                    if place == columns.size {
+                        (column, place) = (column + 1, 0);
+                    }
                 }
                 if end == start {
                     // More channels than are brought together.
-                    let (source, _) = at(x);
                     let pixel = &from[source..source + count];
                     let (to, step) = self.place(batch, y, x);
                     write_pixel(pixel, output, to, step, write);
                     end = x + 1;
+                    place += 1;
+                    if place == columns.size {
+                        (column, place) = (column + 1, 0);
+                    }
                 } else if self.output.is_nchw() {
                     let pixels = together[..len].chunks_exact(count).zip(start..end);
                     pixels.for_each(|(pixel, x)| {
