@@ -52,6 +52,7 @@ impl Word for Lines {
     const LINES: usize = 2;
     const PARTS: usize = 1;
     const QUICK: bool = true;
+    const AHEAD: bool = false;
 
     #[target_feature(enable = "avx2")]
     unsafe fn apart<J: Job<Isa = Avx2>>(isa: Avx2, s: &Strip) {

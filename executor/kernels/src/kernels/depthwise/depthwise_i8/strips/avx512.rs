@@ -89,6 +89,7 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     const LINES: usize = 4;
     const PARTS: usize = PARTS;
     const QUICK: bool = true;
+    const AHEAD: bool = true;
 
     #[inline(always)]
     unsafe fn apart<J: Job<Isa = T::Isa>>(isa: T::Isa, s: &Strip) {

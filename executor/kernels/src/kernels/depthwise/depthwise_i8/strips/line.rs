@@ -31,6 +31,9 @@ pub(super) trait Word: Copy {
     const PARTS: usize;
     /// True if [`Quick`] multipliers have a way of their own.
     const QUICK: bool;
+    /// True if the products of a tile come before the requantisation of the one before it, so that
+    /// neither waits for the other: for machines with registers for the sums of both.
+    const AHEAD: bool;
 
     /// Runs a job as compiled for the instruction set.
     ///
@@ -202,37 +205,97 @@ impl<
         }
         // SAFETY: sixteen channels.
         let (order, finish) = (W::order(isa), unsafe { W::finish(isa, &s.scaling) });
-        for x in (0..s.count).step_by(PIXELS) {
-            // The last tile overlaps the one before.
-            let x = x.min(s.count - PIXELS);
-            let mut sums = [[bias; PIXELS]; ROWS];
-            let from = s.input.wrapping_add(x * s.step);
-            // The loops within are short enough for the compiler to unroll them by itself.
-            unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
-                // Words are enough for two lines of windows: of one the last may have no line, and
-                // there may be nothing to read.
-                for word in 0..WORDS.min((SIDE + ROWS - 1).div_ceil(W::LINES)) {
-                    let above = word * W::LINES;
-                    let first = from.wrapping_add(column * s.tap + above * s.line);
-                    let count = (SIDE + ROWS - 1 - above).min(W::LINES);
-                    // SAFETY: a column of a window, or of two.
-                    let lines = unsafe { W::lines(isa, &order, first, s.line, count) };
-                    for (p, r) in (0..PIXELS * ROWS).map(|at| (at / ROWS, at % ROWS)) {
-                        let over = column >= p * STEP && column - p * STEP < SIDE;
-                        if over && above < SIDE + r && above + W::LINES > r {
-                            for part in 0..W::PARTS {
-                                let weights = weights[r][part][column - p * STEP][word];
-                                sums[r][p] = lines.dot(weights, sums[r][p]);
-                            }
+        let last = s.count - PIXELS;
+        let (mut input, mut output) = (s.input, s.output);
+        let (mut time, mut x) = (0, 0);
+        // SAFETY: windows of the strip, and their outputs.
+        unsafe {
+            let mut sums = Self::sums(isa, s, &order, &weights, bias, input);
+            loop {
+                let to = output.wrapping_add(x * s.out_step);
+                // The last tile of a line overlaps the one before.
+                if x < last {
+                    x = (x + PIXELS).min(last);
+                } else {
+                    (time, x) = (time + 1, 0);
+                    if time == s.times {
+                        return Self::store(s, &finish, sums, to);
+                    }
+                    input = input.wrapping_add(s.next_input);
+                    output = output.wrapping_add(s.next_output);
+                }
+                let from = input.wrapping_add(x * s.step);
+                if W::AHEAD {
+                    let ahead = Self::sums(isa, s, &order, &weights, bias, from);
+                    Self::store(s, &finish, sums, to);
+                    sums = ahead;
+                } else {
+                    Self::store(s, &finish, sums, to);
+                    sums = Self::sums(isa, s, &order, &weights, bias, from);
+                }
+            }
+        }
+    }
+}
+
+impl<
+    W: Word,
+    const SIDE: usize,
+    const WORDS: usize,
+    const ROWS: usize,
+    const PIXELS: usize,
+    const STEP: usize,
+    const FINISH: u8,
+> Line<W, SIDE, WORDS, ROWS, PIXELS, STEP, FINISH>
+{
+    /// The sums of a tile's windows, of which the first begins there.
+    ///
+    /// # Safety
+    /// As for [`Job::run`]; the strip has these windows.
+    #[inline(always)]
+    unsafe fn sums(
+        isa: W::Isa,
+        s: &Strip,
+        order: &W::Order,
+        weights: &[[[[W; WORDS]; SIDE]; 2]; ROWS],
+        bias: W::Sums,
+        from: *const u8,
+    ) -> [[W::Sums; PIXELS]; ROWS] {
+        let mut sums = [[bias; PIXELS]; ROWS];
+        // The loops within are short enough for the compiler to unroll them by itself.
+        unrolled!(12: column < (PIXELS - 1) * STEP + SIDE, {
+            // Words are enough for two lines of windows: of one the last may have no line, and
+            // there may be nothing to read.
+            for word in 0..WORDS.min((SIDE + ROWS - 1).div_ceil(W::LINES)) {
+                let above = word * W::LINES;
+                let first = from.wrapping_add(column * s.tap + above * s.line);
+                let count = (SIDE + ROWS - 1 - above).min(W::LINES);
+                // SAFETY: a column of a window, or of two.
+                let lines = unsafe { W::lines(isa, order, first, s.line, count) };
+                for (p, r) in (0..PIXELS * ROWS).map(|at| (at / ROWS, at % ROWS)) {
+                    let over = column >= p * STEP && column - p * STEP < SIDE;
+                    if over && above < SIDE + r && above + W::LINES > r {
+                        for part in 0..W::PARTS {
+                            let weights = weights[r][part][column - p * STEP][word];
+                            sums[r][p] = lines.dot(weights, sums[r][p]);
                         }
                     }
                 }
-            });
-            for (r, sums) in sums.into_iter().enumerate() {
-                let to = s.output.wrapping_add(r * s.out_line + x * s.out_step);
-                // SAFETY: the outputs of the windows.
-                unsafe { W::store::<FINISH, PIXELS>(&finish, &s.scaling, sums, to, s.out_step) };
             }
+        });
+        sums
+    }
+
+    /// Writes the results of a tile's windows.
+    ///
+    /// # Safety
+    /// As for [`Job::run`]; the strip has these windows.
+    #[inline(always)]
+    unsafe fn store(s: &Strip, finish: &W::Finish, sums: [[W::Sums; PIXELS]; ROWS], to: *mut u8) {
+        for (r, sums) in sums.into_iter().enumerate() {
+            let to = to.wrapping_add(r * s.out_line);
+            // SAFETY: the outputs of the windows.
+            unsafe { W::store::<FINISH, PIXELS>(finish, &s.scaling, sums, to, s.out_step) };
         }
     }
 }

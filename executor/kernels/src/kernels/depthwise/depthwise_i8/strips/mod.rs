@@ -99,10 +99,14 @@ pub(super) struct Strips {
     scaling: Scaling,
 }
 
-/// One or two neighbouring lines of outputs, of one block of channels.
+/// Lines of outputs of one block of channels, one or two neighbours at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strip {
     pub(super) input: *const u8,
+    /// Times that there are one or two lines, and bytes from each to the next, of input and output.
+    pub(super) times: usize,
+    pub(super) next_input: usize,
+    pub(super) next_output: usize,
     /// Bytes between lines of input, taps of a line, windows.
     pub(super) line: usize,
     pub(super) tap: usize,
@@ -118,7 +122,7 @@ pub(super) struct Strip {
     pub(super) out_step: usize,
     /// Vectors in a line.
     pub(super) count: usize,
-    /// True if there are two lines.
+    /// True if there are two lines each time.
     pub(super) two: bool,
     pub(super) scaling: Channels,
 }
@@ -241,44 +245,72 @@ impl Strips {
             let blocks = self.weights.typed::<i32>().chunks_exact(block_len);
             for (block, (weights, &split)) in blocks.zip(&self.split).enumerate() {
                 let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
-                for at in near.clone().step_by(pairs) {
+                let strip = Strip {
+                    input: input.wrapping_add(first * element),
+                    times: 1,
+                    next_input: pairs * p.stride_h * line_bytes,
+                    next_output: pairs * out_line,
+                    line: p.dilation_h * line_bytes,
+                    tap: p.dilation_w * channels * element,
+                    step: step * element,
+                    weights: weights.as_ptr(),
+                    split,
+                    output: output.row(0).wrapping_add(first),
+                    out_line,
+                    out_step,
+                    count: p.out_width * channels / vector,
+                    two: pairs == 2,
+                    scaling: self.scaling.from(block * LANES),
+                };
+                let most = (LONGEST / strip.count.max(1)).max(1) * pairs;
+                let mut at = near.start;
+                while at < near.end {
+                    // A last line may have no other beside it.
+                    let left = near.end - at;
+                    let two = pairs == 2 && left > 1;
+                    let each = if two { 2 } else { 1 };
+                    let times = left.min(most) / each;
                     let above = (at - lines.start) * p.stride_h * line_bytes;
-                    let strip = Strip {
-                        input: input.wrapping_add(above + first * element),
-                        line: p.dilation_h * line_bytes,
-                        tap: p.dilation_w * channels * element,
-                        step: step * element,
-                        weights: weights.as_ptr(),
-                        split,
-                        output: output.row(at * p.out_width).wrapping_add(first),
-                        out_line,
-                        out_step,
-                        count: p.out_width * channels / vector,
-                        two: pairs == 2 && at + 1 < near.end,
-                        scaling: self.scaling.from(block * LANES),
+                    let some = Strip {
+                        input: strip.input.wrapping_add(above),
+                        times,
+                        output: strip.output.wrapping_add(at * out_line),
+                        two,
+                        ..strip
                     };
-                    for from in (0..strip.count).step_by(LONGEST) {
-                        let count = LONGEST.min(strip.count - from);
-                        if poll::work(count * PIXEL_NS).is_err() {
-                            return;
-                        }
-                        let part = Strip {
-                            input: strip.input.wrapping_add(from * strip.step),
-                            output: strip.output.wrapping_add(from * out_step),
-                            count,
-                            ..strip
-                        };
-                        // SAFETY: windows within the copy, outputs as promised.
-                        unsafe {
-                            match p.filter_h {
-                                3 => (self.kernel.three)(&part),
-                                _ => (self.kernel.five)(&part),
-                            }
-                        }
+                    // SAFETY: as the caller promises, for these lines.
+                    if unsafe { self.in_parts(&some) }.is_err() {
+                        return;
                     }
+                    at += times * each;
                 }
             }
         }
+    }
+
+    /// Computes a strip, some windows at a time where a line has more of them than that.
+    ///
+    /// # Safety
+    /// Its windows are within the copy, its outputs are writable.
+    unsafe fn in_parts(&self, strip: &Strip) -> Result<(), poll::Halted> {
+        for from in (0..strip.count).step_by(LONGEST) {
+            let count = LONGEST.min(strip.count - from);
+            poll::work(count * strip.times * PIXEL_NS)?;
+            let part = Strip {
+                input: strip.input.wrapping_add(from * strip.step),
+                output: strip.output.wrapping_add(from * strip.out_step),
+                count,
+                ..*strip
+            };
+            // SAFETY: as the caller promises; the machine has the variant's instruction set.
+            unsafe {
+                match self.bands.patches.filter_h {
+                    3 => (self.kernel.three)(&part),
+                    _ => (self.kernel.five)(&part),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lines of output whose input stays in L1 from one block of channels to the next:

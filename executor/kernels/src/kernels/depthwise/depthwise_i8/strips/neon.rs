@@ -52,6 +52,7 @@ impl Word for Line {
     const LINES: usize = 1;
     const PARTS: usize = 1;
     const QUICK: bool = false;
+    const AHEAD: bool = false;
 
     #[target_feature(enable = "neon")]
     unsafe fn apart<J: Job<Isa = Neon>>(isa: Neon, s: &Strip) {
