@@ -20,6 +20,11 @@ macro_rules! unrolled {
     (12: $at:ident < $count:expr, $body:block) => {
         unrolled!(@ $count, $body, $at: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
     };
+    (16: $at:ident < $count:expr, $body:block) => {
+        unrolled!(
+            @ $count, $body, $at: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        )
+    };
     (@ $count:expr, $body:block, $at:ident: $($value:expr),*) => {{$(
         if $value < $count {
             let $at: usize = $value;

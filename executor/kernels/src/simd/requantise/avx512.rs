@@ -200,7 +200,7 @@ unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
     unrolled!(4: v < VECTORS, {
         // SAFETY: as the caller promises.
         let lanes = unsafe { QuickLanes::load(channels, v * 16) };
-        unrolled!(12: r < ROWS, {
+        unrolled!(16: r < ROWS, {
             // SAFETY: as the caller promises.
             values[r][v] = unsafe { lanes.rounded::<NEGATIVE>(values[r][v]) };
         });

@@ -157,11 +157,23 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
     let none = _mm512_setzero_si512();
     let at = |r: usize, v: usize| if r < ROWS && v < VECTORS { values[r][v] } else { none };
     let mask = mask(run.columns);
-    // Sixty-four bytes are one row, two or four, as wide as the tile is.
+    // Sixty-four bytes are one row, two or four, as wide as the tile is. Rows that lie one behind the
+    // other are stored together.
+    let whole = VECTORS < 3 && run.columns == VECTORS * LANES && run.stride == run.columns;
+    if whole && ROWS.is_multiple_of(4 / VECTORS.min(4)) {
+        let each = 4 / VECTORS;
+        unrolled!(16: at < ROWS * VECTORS / 4, {
+            let value = |v: usize| values[at * each + v / VECTORS][v % VECTORS];
+            let all = narrow.bytes([value(0), value(1), value(2), value(3)]);
+            // SAFETY: some rows of the tile.
+            unsafe { _mm512_storeu_si512(output.add(at * 64).cast(), all) };
+        });
+        return;
+    }
     // SAFETY: columns beyond the run's are masked out, rows beyond the tile's left out.
     unsafe {
         match VECTORS {
-            1 => unrolled!(12: r < ROWS, {
+            1 => unrolled!(16: r < ROWS, {
                 if r.is_multiple_of(4) {
                     let all = narrow.bytes([at(r, 0), at(r + 1, 0), at(r + 2, 0), at(r + 3, 0)]);
                     let mask = u16::try_from(mask).unwrap_or(u16::MAX);
@@ -178,7 +190,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            2 => unrolled!(12: r < ROWS, {
+            2 => unrolled!(16: r < ROWS, {
                 if r.is_multiple_of(2) {
                     let all = narrow.bytes([at(r, 0), at(r, 1), at(r + 1, 0), at(r + 1, 1)]);
                     let mask = u32::try_from(mask).unwrap_or(u32::MAX);
@@ -191,7 +203,7 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
                     }
                 }
             }),
-            _ => unrolled!(12: r < ROWS, {
+            _ => unrolled!(16: r < ROWS, {
                 let all = narrow.bytes([at(r, 0), at(r, 1), at(r, 2), at(r, 3)]);
                 _mm512_mask_storeu_epi8(output.add(r * run.stride).cast(), mask, all);
             }),

@@ -3,13 +3,17 @@
 
 use crate::simd::requantise::Channels;
 
-/// Windows that lie equally far apart, by one panel of weights.
+/// Lines of windows that lie equally far apart, by one panel of weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// The first window.
     pub(super) input: *const u8,
     /// Bytes from one window to the next.
     pub(super) step: usize,
+    /// Lines, at least one.
+    pub(super) lines: usize,
+    /// Bytes from a line's first window to that of the next.
+    pub(super) line_step: usize,
     /// The starts of a window's segments, then those of its rests.
     pub(super) segments: *const usize,
     pub(super) segment_count: usize,
@@ -21,12 +25,13 @@ pub(crate) struct Run {
     pub(super) flip: u8,
     /// A line of bias, then a line per word and rest, as wide as the panel.
     pub(super) weights: *const i32,
-    /// Per window, what its zero point correction subtracts; null where there is none.
+    /// Per window, what its zero point correction subtracts; null where there is none. Those of
+    /// all lines lie one behind the other, as do rows of the output.
     pub(super) corrections: *const i32,
     pub(super) output: *mut u8,
     /// Elements between rows of the output.
     pub(super) stride: usize,
-    /// Windows, at least one.
+    /// Windows of a line, at least one.
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) scaling: Channels,
@@ -52,12 +57,12 @@ pub struct Microkernel {
     /// # Safety
     /// As for `run`; `sums` is writable for the run's rows.
     pub(super) sums: unsafe fn(run: &Run, bytes: usize, factor: i32, sums: *mut i32),
-    /// Of two windows or more.
+    /// Of lines of two windows or more.
     ///
     /// # Safety
     /// The machine has the instruction set; memory is as [`Run`] says.
     pub(super) run: unsafe fn(&Run),
-    /// Of one window: a small function, since the way into that of all tiles takes 30 ns.
+    /// Of one window alone: a small function, since the way into that of all tiles takes 30 ns.
     ///
     /// # Safety
     /// As for `run`.
@@ -121,6 +126,23 @@ impl Bytes {
     /// The same read as signed bytes.
     pub(super) const fn signed(self) -> Self {
         Self { flip: self.flip ^ 0x80, zero_point: self.zero_point - 128 }
+    }
+}
+
+impl Run {
+    /// The same from the next line on, of which there is one less.
+    #[inline(always)]
+    pub(super) const fn next_line(self) -> Self {
+        Self {
+            input: self.input.wrapping_add(self.line_step),
+            lines: self.lines - 1,
+            corrections: match self.corrections.is_null() {
+                true => self.corrections,
+                false => self.corrections.wrapping_add(self.rows),
+            },
+            output: self.output.wrapping_add(self.rows * self.stride),
+            ..self
+        }
     }
 }
 

@@ -172,10 +172,17 @@ impl Gemm {
             bands.input(kernel.encode, image, self.image, lines.start, lines.len(), copy)
         };
         let (runs, rows, line_step) = bands.runs(lines.len(), image.pitch);
+        // Lines of one window are one line.
+        let (runs, rows, step) = match rows {
+            1 => (1, runs, line_step),
+            _ => (runs, rows, bands.step(image.pitch)),
+        };
         let width = bands.patches.out_width;
-        let of = |at: usize| Run {
-            input: input.wrapping_add(at * line_step),
-            step: bands.step(image.pitch),
+        let all = Run {
+            input,
+            step,
+            lines: runs,
+            line_step,
             segments: bands.segments.as_ptr(),
             segment_count: bands.segments.len(),
             rest_count: 0,
@@ -183,44 +190,45 @@ impl Gemm {
             flip: if bands.in_place { self.image.flip } else { 0 },
             weights: std::ptr::null(),
             corrections: std::ptr::null(),
-            output: output.row((lines.start + at) * width),
+            output: output.row(lines.start * width),
             stride: output.pitch,
             rows,
             columns: 0,
             scaling: self.scaling.from(0),
         };
         if self.factor != 0 {
-            for (at, sums) in corrections.chunks_mut(rows).enumerate().take(runs) {
-                let sums = sums.as_mut_ptr();
-                self.in_parts(of(at), 1, |run, first| {
+            let (mut line, mut sums) = (all, corrections.as_mut_ptr());
+            for _ in 0..runs {
+                self.in_parts(Run { lines: 1, ..line }, 1, |run, first| {
                     let sums = sums.wrapping_add(first);
                     // SAFETY: windows and sums as promised; `best` chose what the machine has.
                     unsafe { (kernel.sums)(run, bands.segment_bytes, self.factor, sums) };
                 });
+                (line, sums) = (line.next_line(), sums.wrapping_add(rows));
             }
         }
         let mut weights = self.weights.typed::<i32>();
         for (column, segments) in (0..self.columns).step_by(kernel.columns).zip(&self.segments) {
             let columns = kernel.columns.min(self.columns - column);
-            for (at, sums) in corrections.chunks(rows).enumerate().take(runs) {
-                let run = of(at);
-                let corrections = if self.factor == 0 { run.corrections } else { sums.as_ptr() };
-                let run = Run {
-                    segments: segments.as_ptr(),
-                    rest_count: segments.len() - run.segment_count,
-                    weights: weights.as_ptr(),
-                    corrections,
-                    output: run.output.wrapping_add(column),
-                    columns,
-                    scaling: self.scaling.from(column),
-                    ..run
+            let run = Run {
+                segments: segments.as_ptr(),
+                rest_count: segments.len() - all.segment_count,
+                weights: weights.as_ptr(),
+                corrections: match self.factor {
+                    0 => all.corrections,
+                    _ => corrections.as_ptr(),
+                },
+                output: all.output.wrapping_add(column),
+                columns,
+                scaling: self.scaling.from(column),
+                ..all
+            };
+            self.in_parts(run, columns, |run, _| {
+                // SAFETY: panels as packed for this variant, rows and columns within the output.
+                unsafe {
+                    if run.rows * run.lines == 1 { (kernel.single)(run) } else { (kernel.run)(run) }
                 };
-                self.in_parts(run, columns, |run, _| {
-                    // SAFETY: panels as packed for this variant, rows and columns within the
-                    // output.
-                    unsafe { if run.rows == 1 { (kernel.single)(run) } else { (kernel.run)(run) } };
-                });
-            }
+            });
             weights = &weights[kernel.width(columns) * self.lines.count()..];
         }
     }
@@ -234,29 +242,36 @@ impl Gemm {
         let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 16 };
         let row_ns = (self.bands.words() * 4 * columns / per_ns).max(1);
         let most = (RUN_NS / row_ns).max(1);
-        if run.rows <= most {
-            if poll::work(row_ns * run.rows).is_ok() {
+        if run.rows * run.lines <= most {
+            if poll::work(row_ns * run.rows * run.lines).is_ok() {
                 each(&run, 0);
             }
             return;
         }
-        for first in (0..run.rows).step_by(most) {
-            let rows = most.min(run.rows - first);
-            if poll::work(row_ns * rows).is_err() {
-                return;
+        let mut line = run;
+        for at in 0..run.lines {
+            for first in (0..run.rows).step_by(most) {
+                let rows = most.min(run.rows - first);
+                if poll::work(row_ns * rows).is_err() {
+                    return;
+                }
+                let corrections = match run.corrections.is_null() {
+                    true => run.corrections,
+                    false => line.corrections.wrapping_add(first),
+                };
+                let part = Run {
+                    input: line.input.wrapping_add(first * run.step),
+                    lines: 1,
+                    output: line.output.wrapping_add(first * run.stride),
+                    corrections,
+                    rows,
+                    ..run
+                };
+                each(&part, at * run.rows + first);
             }
-            let corrections = match run.corrections.is_null() {
-                true => run.corrections,
-                false => run.corrections.wrapping_add(first),
-            };
-            let part = Run {
-                input: run.input.wrapping_add(first * run.step),
-                output: run.output.wrapping_add(first * run.stride),
-                corrections,
-                rows,
-                ..run
-            };
-            each(&part, first);
+            if at + 1 < run.lines {
+                line = line.next_line();
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     encode,
     sums: no_sums,
     run,
-    single: run,
+    single: line,
 };
 
 const COLUMNS: usize = 8;
@@ -27,7 +27,19 @@ pub(super) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mu
     }
 }
 
-unsafe fn run(run: &Run) {
+unsafe fn run(all: &Run) {
+    let mut run = *all;
+    loop {
+        // SAFETY: as the caller promises.
+        unsafe { line(&run) };
+        if run.lines == 1 {
+            return;
+        }
+        run = run.next_line();
+    }
+}
+
+unsafe fn line(run: &Run) {
     for row in 0..run.rows {
         // SAFETY: the line of bias.
         let mut sums: [i32; COLUMNS] = std::array::from_fn(|at| unsafe { *run.weights.add(at) });

@@ -16,11 +16,17 @@ fn every_variant_gives_the_product() {
         // Seven rows are a tile for each half of a panel, or two that overlap.
         (7, 64, &[1, 5, 64]),
         (7, 150, &[9]),
-        // Narrow panels have tiles of twelve rows, of eight and of four.
+        // Narrow panels have tiles of sixteen rows, of twelve, of eight and of four.
         (12, 16, &[4, 64]),
         (32, 15, &[5, 48]),
         (21, 9, &[1, 16]),
         (29, 1, &[3]),
+        (16, 16, &[4, 65]),
+        (45, 16, &[8]),
+        // Panels of two vectors have tiles of eight rows and of four.
+        (8, 32, &[4, 63]),
+        (11, 20, &[5]),
+        (21, 32, &[9]),
     ] {
         for &depth in depths {
             for (image, weights) in [

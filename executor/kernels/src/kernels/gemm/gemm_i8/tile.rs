@@ -74,7 +74,7 @@ impl<D: KeepsMultipliers> Epilogue for D {
             let columns = run.columns.saturating_sub(v * lanes).min(lanes);
             // SAFETY: as the caller promises; what is stored keeps within the columns.
             unsafe {
-                unrolled!(12: r < ROWS, {
+                unrolled!(16: r < ROWS, {
                     let at = run.output.add((row + r) * run.stride + v * lanes);
                     sums[r][v].stored(&by[v]).store_bytes(at, columns);
                 });
@@ -122,17 +122,41 @@ pub(super) unsafe fn tiles<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
 /// # Safety
 /// As for [`tiles`].
 #[inline(always)]
-unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, run: &Run) {
-    // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are
-    // there.
+unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, all: &Run) {
+    // SAFETY: as the caller promises, line by line.
     unsafe {
         // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 %
         // of the time).
-        let constants = &isa.constants::<VECTORS>(&run.scaling);
+        let constants = &isa.constants::<VECTORS>(&all.scaling);
+        let mut run = *all;
+        loop {
+            line::<D, VECTORS>(isa, &run, constants);
+            if run.lines == 1 {
+                return;
+            }
+            run = run.next_line();
+        }
+    }
+}
+
+/// The tiles of a run's first line.
+///
+/// # Safety
+/// As for [`tiles`].
+#[inline(always)]
+unsafe fn line<D: Epilogue, const VECTORS: usize>(
+    isa: D,
+    run: &Run,
+    constants: &D::Constants<VECTORS>,
+) {
+    // SAFETY: as the caller promises; each arm differs in the height of tiles alone. Rows are
+    // there.
+    unsafe {
         match run.rows {
             2 | 3 => overlapping::<D, 2, VECTORS>(isa, run, constants),
             4 | 5 => overlapping::<D, 4, VECTORS>(isa, run, constants),
             7 if VECTORS == 4 => halves::<D, 7>(isa, run),
+            8.. if VECTORS == 2 && D::TALL => eights::<D, VECTORS>(isa, run, constants),
             12.. if VECTORS == 1 && D::TALL => {
                 // With one product per word, flipping bits that need no flipping is every second
                 // vector instruction.
@@ -177,8 +201,32 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize>(
     }
 }
 
-/// Tiles of twelve rows, and of eight or four for the rest: 5 to 24 % faster than tiles of six for
-/// 16 columns.
+/// Tiles of eight rows, and of four for the rest: two vectors of sums for each row.
+///
+/// # Safety
+/// As for [`tiles`]; there are eight rows at least.
+#[inline(always)]
+unsafe fn eights<D: Epilogue, const VECTORS: usize>(
+    isa: D,
+    run: &Run,
+    constants: &D::Constants<VECTORS>,
+) {
+    let mut row = 0;
+    // SAFETY: as the caller promises; the last tile overlaps the one before.
+    unsafe {
+        while row + 4 < run.rows {
+            let at = row.min(run.rows - 8);
+            tile::<D, 8, VECTORS, VECTORS, true>(isa, run, constants, at);
+            row += 8;
+        }
+        if row < run.rows {
+            tile::<D, 4, VECTORS, VECTORS, true>(isa, run, constants, run.rows - 4);
+        }
+    }
+}
+
+/// Tiles of sixteen rows, and of twelve, eight or four for the rest: a word is loaded for each
+/// product, and what loads else is shared by as many of them as can be.
 ///
 /// # Safety
 /// As for [`tiles`]; there are twelve rows at least.
@@ -193,8 +241,13 @@ unsafe fn tall<D: Epilogue, const VECTORS: usize, const FLIP: bool>(
     unsafe {
         while row < run.rows {
             match run.rows - row {
-                12.. => {
-                    tile::<D, 12, VECTORS, VECTORS, FLIP>(isa, run, constants, row);
+                16.. => {
+                    tile::<D, 16, VECTORS, VECTORS, FLIP>(isa, run, constants, row);
+                    row += 16;
+                }
+                9.. => {
+                    let at = row.min(run.rows - 12);
+                    tile::<D, 12, VECTORS, VECTORS, FLIP>(isa, run, constants, at);
                     row += 12;
                 }
                 5.. => {
@@ -292,7 +345,7 @@ unsafe fn tile<
                 w = w.add(PANEL * D::Sums::LANES);
                 let mut line = [isa.words(w); VECTORS];
                 unrolled!(4: v < VECTORS, { line[v] = isa.words(w.add(v * D::Sums::LANES)) });
-                unrolled!(12: r < ROWS, {
+                unrolled!(16: r < ROWS, {
                     let word = isa.word(x.add(r * run.step), flip);
                     unrolled!(4: v < VECTORS, {
                         sums[r][v] = isa.dot(sums[r][v], word, line[v]);
@@ -302,7 +355,7 @@ unsafe fn tile<
             }
         }
         if !run.corrections.is_null() {
-            unrolled!(12: r < ROWS, {
+            unrolled!(16: r < ROWS, {
                 let correction = D::Sums::splat(isa.vectors(), *run.corrections.add(row + r));
                 unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(correction) });
             });
