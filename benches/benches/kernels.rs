@@ -21,6 +21,7 @@ use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::kernels::product_f32::Product;
+use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::short_rows::ShortRows;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
@@ -355,6 +356,33 @@ fn elementwise(c: &mut Criterion) {
                     Ok(())
                 })
                 .unwrap();
+        },
+    );
+    // A factor for each of 16 channels.
+    let (wide, row) = (vec![0.5f32; 1024 * 16], vec![2.0f32; 16]);
+    let mut products = vec![0.0f32; wide.len()];
+    family(
+        c,
+        "repeated_rows",
+        wide.len(),
+        |isa| isa,
+        |isa| {
+            let rows = RepeatedRows {
+                wide: In::of(&wide).bytes().into(),
+                from: 0,
+                row: In::of(&row).bytes(),
+                is_row_first: false,
+                sizes: [4, 4],
+                output: Out::of(&mut products).bytes().into(),
+                to: 0,
+                count: wide.len(),
+            };
+            let each = |a: f32, b: f32| a * b;
+            rows.each(&mut |a, b, output| {
+                isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each });
+                Ok(())
+            })
+            .unwrap();
         },
     );
     let mut group = c.benchmark_group("stripe_sum");
