@@ -1,7 +1,7 @@
 //! Depthwise convolution of bytes: channels in lanes.
 //!
-//! 3x3 and 5x5 windows of enough channels go line by line through `strips`; all others here,
-//! pixel by pixel.
+//! 3x3 and 5x5 windows of enough channels, and with AVX-512 those of one line, go line by line
+//! through `strips`; all others here, pixel by pixel.
 //!
 //! Inputs and weights are differences from their zero points. A product of two fits 18 bits, so
 //! `madd` with an empty upper half is a multiplication and sums are exact.

@@ -13,7 +13,8 @@ fn every_variant_gives_the_convolution() {
         _ => ((seed.wrapping_mul(2_654_435_761)) >> 7).to_le_bytes()[0],
     };
     for channels in (1..=33).chain([64]) {
-        for (case, patches) in cases(channels).into_iter().enumerate() {
+        let all = cases(channels).into_iter().chain(rows(channels));
+        for (case, patches) in all.enumerate() {
             // Differences of weights reach 255 and -255: more than two signed bytes, and as much as
             // two.
             let (image, weights) = match case % 4 {
@@ -67,4 +68,26 @@ fn every_variant_gives_the_convolution() {
             }
         }
     }
+}
+
+/// Windows of one line: of several words, one window alone, with padding.
+fn rows(channels: usize) -> impl Iterator<Item = Patches> {
+    [(3, 9, 0, 1), (5, 8, 2, 1), (10, 24, 0, 1), (15, 15, 0, 2), (4, 6, 0, 1), (9, 12, 4, 1)]
+        .into_iter()
+        .map(move |(filter_w, in_width, left, lines)| Patches {
+            batches: 1,
+            in_height: 2 * lines - 1,
+            in_width,
+            channels,
+            out_height: lines,
+            out_width: in_width + 2 * left + 1 - filter_w,
+            filter_h: 1,
+            filter_w,
+            stride_h: 2,
+            stride_w: 1,
+            dilation_h: 1,
+            dilation_w: 1,
+            top: 0,
+            left,
+        })
 }

@@ -22,6 +22,7 @@ pub(in super::super) const KERNEL: StripKernel = StripKernel {
     order: [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15],
     three,
     five,
+    row: None,
 };
 
 /// Numbers of a vector.

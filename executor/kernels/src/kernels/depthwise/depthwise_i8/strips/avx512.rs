@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use super::line::{GENERAL, Job, NEGATIVE, Word, strip};
+use super::row::windows;
 use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx512::encode;
@@ -20,7 +21,7 @@ use crate::simd::{Avx512, Avx512Vbmi};
 
 /// With one shuffle for each word.
 pub(in super::super) const VBMI: StripKernel =
-    StripKernel { three: vbmi_three, five: vbmi_five, ..KERNEL };
+    StripKernel { three: vbmi_three, five: vbmi_five, row: Some(vbmi_row), ..KERNEL };
 
 pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Bytes,
@@ -29,6 +30,7 @@ pub(in super::super) const KERNEL: StripKernel = StripKernel {
     order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
     three,
     five,
+    row: Some(row),
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
@@ -53,6 +55,32 @@ unsafe fn vbmi_three(s: &Strip) {
 unsafe fn vbmi_five(s: &Strip) {
     // SAFETY: as the caller promises.
     unsafe { split::<Once, 5, 2>(Avx512Vbmi::new_unchecked(), s) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn row(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { split_row::<Twice>(Avx512::new_unchecked(), s) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi")]
+unsafe fn vbmi_row(s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe { split_row::<Once>(Avx512Vbmi::new_unchecked(), s) };
+}
+
+/// # Safety
+/// As for [`windows`].
+#[inline(always)]
+unsafe fn split_row<T: Turn>(isa: T::Isa, s: &Strip) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if s.split {
+            windows::<Lines<T, 2>>(isa, s);
+        } else {
+            windows::<Lines<T, 1>>(isa, s);
+        }
+    }
 }
 
 /// # Safety

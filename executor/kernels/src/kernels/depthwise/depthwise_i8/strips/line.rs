@@ -7,7 +7,7 @@ use crate::simd::requantise::{Channels, Quick};
 
 /// The requantisation of accumulators: no result is below the zero point, some are, or multipliers
 /// are of any kind.
-const POSITIVE: u8 = 0;
+pub(super) const POSITIVE: u8 = 0;
 pub(super) const NEGATIVE: u8 = 1;
 pub(super) const GENERAL: u8 = 2;
 

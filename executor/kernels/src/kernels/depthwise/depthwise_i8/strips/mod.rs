@@ -1,5 +1,6 @@
 //! 3x3 and 5x5 windows, several lines of a column in each 32-bit lane: one instruction then
-//! multiplies two, three or four lines of a window's column.
+//! multiplies two, three or four lines of a window's column. Windows of one line have four of its
+//! taps in each lane instead, and four neighbours share the words (see [`row`]).
 //!
 //! ```text
 //!   four lines of 16 bytes ──interleaved──► lane c: line 0, 1, 2, 3 of channel c
@@ -22,6 +23,7 @@ pub(super) mod avx512;
 mod line;
 #[cfg(target_arch = "aarch64")]
 pub(super) mod neon;
+mod row;
 
 use std::ops::Range;
 
@@ -54,6 +56,73 @@ pub(crate) struct StripKernel {
     /// machine has the instruction set.
     pub(super) three: unsafe fn(&Strip),
     pub(super) five: unsafe fn(&Strip),
+    /// Windows of one line, where the variant has them.
+    pub(super) row: Option<unsafe fn(&Strip)>,
+}
+
+/// The windows that strips are for.
+#[derive(Clone, Copy, Debug)]
+enum Window {
+    /// So many lines and columns.
+    Square(usize),
+    /// One line of so many taps.
+    Row(usize),
+}
+
+impl Window {
+    /// `None` for windows of other kinds.
+    fn of(p: &Patches, kernel: &StripKernel) -> Option<Self> {
+        let several = LANES.is_multiple_of(p.channels)
+            && p.stride_w == 1
+            && (p.out_width * p.channels).is_multiple_of(LANES);
+        match (p.filter_h, p.filter_w) {
+            (3, 3) | (5, 5) if p.channels >= LANES || several => Some(Self::Square(p.filter_h)),
+            (1, 3..=MOST_TAPS) if p.out_width >= row::NEIGHBOURS && p.channels >= LANES => {
+                let side_by_side = (p.stride_w, p.dilation_w) == (1, 1);
+                kernel.row.filter(|_| side_by_side).map(|_| Self::Row(p.filter_w))
+            }
+            _ => None,
+        }
+    }
+
+    fn taps(self) -> usize {
+        match self {
+            Self::Square(side) => side * side,
+            Self::Row(taps) => taps,
+        }
+    }
+
+    /// Words that the lines of a column take, or the taps of neighbouring windows.
+    fn words(self, kernel: &StripKernel) -> usize {
+        match self {
+            Self::Square(side) => kernel.words(side),
+            Self::Row(taps) => row::words(taps, kernel.lines),
+        }
+    }
+
+    /// Lines of weights that a part of them takes: the words of each column, or of each neighbour.
+    fn part_lines(self, kernel: &StripKernel) -> usize {
+        let each = match self {
+            Self::Square(side) => side,
+            Self::Row(_) => row::NEIGHBOURS,
+        };
+        each * self.words(kernel)
+    }
+
+    /// Lines of a block of weights: the bias, then the parts.
+    fn block_lines(self, kernel: &StripKernel) -> usize {
+        1 + kernel.parts() * self.part_lines(kernel)
+    }
+
+    /// The tap whose weight stands at a place of the words of such a line.
+    fn tap(self, kernel: &StripKernel, line: usize, place: usize) -> Option<usize> {
+        let words = self.words(kernel);
+        let at = line % words * kernel.lines + place;
+        match self {
+            Self::Square(side) => (at < side).then_some(at * side + line / words),
+            Self::Row(taps) => at.checked_sub(line / words).filter(|&tap| tap < taps),
+        }
+    }
 }
 
 impl StripKernel {
@@ -69,16 +138,13 @@ impl StripKernel {
             Encoding::Differences => 1,
         }
     }
-
-    /// Lines of a block of weights: the bias, then the words of each column, then what is left of
-    /// them.
-    fn block_lines(&self, side: usize) -> usize {
-        1 + self.parts() * side * self.words(side)
-    }
 }
 
 /// Bytes that L1 holds of the input beside weights and output.
 const NEAR_BYTES: usize = 20 << 10;
+
+/// Taps of the longest windows of one line: they take little longer than [`PIXEL_NS`].
+const MOST_TAPS: usize = 64;
 
 /// Windows of a strip that a kernel gets at a time, and what one takes at most, about.
 const LONGEST: usize = 1 << 14;
@@ -87,10 +153,11 @@ const PIXEL_NS: usize = 8;
 /// Bytes that come from memory together.
 const CACHE_LINE: usize = 64;
 
-/// A 3x3 or 5x5 depthwise convolution, packed in blocks of sixteen lanes.
+/// A depthwise convolution of such windows, packed in blocks of sixteen lanes.
 #[derive(Debug)]
 pub(super) struct Strips {
     kernel: StripKernel,
+    window: Window,
     bands: Bands,
     image: Bytes,
     weights: Packed,
@@ -111,6 +178,9 @@ pub(super) struct Strip {
     pub(super) line: usize,
     pub(super) tap: usize,
     pub(super) step: usize,
+    /// Taps of a window.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
+    pub(super) taps: usize,
     /// A block: lines of sixteen words.
     pub(super) weights: *const i32,
     /// True if weights leave something for a second product.
@@ -128,7 +198,7 @@ pub(super) struct Strip {
 }
 
 impl Strips {
-    /// `None` for windows that are neither 3x3 nor 5x5, for channels that don't fill vectors, and
+    /// `None` for windows that are no [`Window`], for channels that don't fill vectors, and
     /// where lanes hold bytes for weights that may be 255, which is no sum of two signed ones.
     pub(super) fn new(
         kernel: StripKernel,
@@ -140,26 +210,20 @@ impl Strips {
     ) -> Option<Self> {
         let Weights { values: weights, bytes: quantised } = weights;
         let (p, channels) = (&patches, patches.channels);
-        let several = LANES.is_multiple_of(channels)
-            && p.stride_w == 1
-            && (p.out_width * channels).is_multiple_of(LANES);
         // Told by the zero point alone: weights that come out of a cache aren't there to be looked
         // at.
         let bytes = kernel.encoding == Encoding::Bytes;
         let in_parts = !bytes || quantised.zero_point > 0;
-        let side = p.filter_h;
-        let fits = matches!((side, p.filter_w), (3, 3) | (5, 5))
-            && (channels >= LANES || several)
-            && in_parts;
-        if !fits || p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
+        let window = Window::of(p, &kernel).filter(|_| in_parts)?;
+        if p.rows() == 0 || p.in_height == 0 || p.in_width == 0 {
             return None;
         }
         let lanes = channels.next_multiple_of(LANES);
         let channel =
             |lane: usize| channel(channels, lane / LANES * LANES + kernel.order[lane % LANES]);
         let scaling = scaling.rearranged(lanes, channel);
-        let words = kernel.words(side);
-        let block_len = kernel.block_lines(side) * LANES;
+        let part_lines = window.part_lines(&kernel);
+        let block_len = window.block_lines(&kernel) * LANES;
         let packed = Packed::new("depthwise_i8 strips", lanes / LANES * block_len * 4, |packed| {
             let blocks = packed.typed_mut::<i32>().chunks_exact_mut(block_len);
             for (block, lines) in blocks.enumerate() {
@@ -169,28 +233,30 @@ impl Strips {
                         let stored = weights[tap * channels + channel] ^ quantised.flip;
                         i32::from(stored) - quantised.zero_point
                     };
-                    let sum: i32 = (0..side * side).map(weight).sum();
+                    let sum: i32 = (0..window.taps()).map(weight).sum();
                     let away = if bytes { sum.wrapping_mul(image.zero_point) } else { 0 };
                     lines[lane] = bias[channel].wrapping_sub(away);
-                    for (at, line) in (1..kernel.block_lines(side)).enumerate() {
-                        let (part, column, word) =
-                            (at / words / side, at / words % side, at % words);
-                        let line_of_word = |at: usize| match word * kernel.lines + at {
-                            row if row >= side => 0,
-                            row if !bytes => weight(row * side + column),
-                            row if part == 0 => most(weight(row * side + column)),
-                            row => weight(row * side + column) - most(weight(row * side + column)),
+                    for (at, line) in (1..window.block_lines(&kernel)).enumerate() {
+                        let (part, line_of_part) = (at / part_lines, at % part_lines);
+                        let number = |place: usize| {
+                            let tap = window.tap(&kernel, line_of_part, place);
+                            match tap.map(weight) {
+                                None => 0,
+                                Some(weight) if !bytes => weight,
+                                Some(weight) if part == 0 => most(weight),
+                                Some(weight) => weight - most(weight),
+                            }
                         };
-                        lines[line * LANES + lane] = packed_word(kernel.lines, line_of_word);
+                        lines[line * LANES + lane] = packed_word(kernel.lines, number);
                     }
                 }
             }
         })?;
         let rests = packed.typed::<i32>().chunks_exact(block_len);
-        let rests = rests.map(|block| &block[(1 + side * words) * LANES..]);
+        let rests = rests.map(|block| &block[(1 + part_lines) * LANES..]);
         let split = rests.map(|rests| rests.iter().any(|&rest| rest != 0)).collect();
         let bands = Bands::new(patches, kernel.encoding);
-        Some(Self { kernel, bands, image, weights: packed, split, scaling })
+        Some(Self { kernel, window, bands, image, weights: packed, split, scaling })
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -237,11 +303,19 @@ impl Strips {
         let vector = channels.max(LANES);
         let (step, out_step) =
             if channels < LANES { (LANES, LANES) } else { (p.stride_w * channels, output.pitch) };
-        let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
+        let pixel = channels * element;
+        let (pairs, line, taps) = match self.window {
+            // The lines of its words are the taps.
+            Window::Row(taps) => (1, pixel, taps),
+            window => {
+                let pairs = if (p.stride_h, p.dilation_h) == (1, 1) { 2 } else { 1 };
+                (pairs, p.dilation_h * line_bytes, window.taps())
+            }
+        };
         let lines_each = self.near_lines().next_multiple_of(pairs);
         for first_line in lines.clone().step_by(lines_each) {
             let near = first_line..lines.end.min(first_line + lines_each);
-            let block_len = self.kernel.block_lines(p.filter_h) * LANES;
+            let block_len = self.window.block_lines(&self.kernel) * LANES;
             let blocks = self.weights.typed::<i32>().chunks_exact(block_len);
             for (block, (weights, &split)) in blocks.zip(&self.split).enumerate() {
                 let first = if channels < LANES { 0 } else { channel(channels, block * LANES) };
@@ -250,9 +324,10 @@ impl Strips {
                     times: 1,
                     next_input: pairs * p.stride_h * line_bytes,
                     next_output: pairs * out_line,
-                    line: p.dilation_h * line_bytes,
-                    tap: p.dilation_w * channels * element,
+                    line,
+                    tap: p.dilation_w * pixel,
                     step: step * element,
+                    taps,
                     weights: weights.as_ptr(),
                     split,
                     output: output.row(0).wrapping_add(first),
@@ -304,8 +379,9 @@ impl Strips {
             };
             // SAFETY: as the caller promises; the machine has the variant's instruction set.
             unsafe {
-                match self.bands.patches.filter_h {
-                    3 => (self.kernel.three)(&part),
+                match (self.window, self.kernel.row) {
+                    (Window::Row(_), Some(row)) => row(&part),
+                    (Window::Square(3), _) => (self.kernel.three)(&part),
                     _ => (self.kernel.five)(&part),
                 }
             }
