@@ -179,7 +179,6 @@ pub(super) struct Strip {
     pub(super) tap: usize,
     pub(super) step: usize,
     /// Taps of a window.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 reads it"))]
     pub(super) taps: usize,
     /// A block: lines of sixteen words.
     pub(super) weights: *const i32,
