@@ -20,7 +20,7 @@ pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
 
 /// One axis: the output position of a tap is `input * stride + tap - head`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spread {
+pub(super) struct TransposedAxis {
     input: usize,
     pub(super) output: usize,
     filter: usize,
@@ -28,7 +28,7 @@ pub(super) struct Spread {
     head: usize,
 }
 
-impl Spread {
+impl TransposedAxis {
     /// With paddings given; the tail may be negative where it was deduced.
     ///
     /// # Errors
@@ -131,8 +131,8 @@ impl Part {
 pub(super) struct TransposeConv {
     pub(super) input: Image,
     pub(super) output: Image,
-    pub(super) vertical: Spread,
-    pub(super) horizontal: Spread,
+    pub(super) vertical: TransposedAxis,
+    pub(super) horizontal: TransposedAxis,
     pub(super) activation: FusedActivation,
 }
 
@@ -165,12 +165,12 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             code => return Err(OpError::input(4, format!("{code} is no padding code")).into()),
         };
         (
-            Spread::deduce(filter_h, stride_h, height, same),
-            Spread::deduce(filter_w, stride_w, width, same),
+            TransposedAxis::deduce(filter_h, stride_h, height, same),
+            TransposedAxis::deduce(filter_w, stride_w, width, same),
         )
     };
-    let vertical = Spread::new(image.height, filter_h, stride_h, rows.0, rows.1)?;
-    let horizontal = Spread::new(image.width, filter_w, stride_w, columns.0, columns.1)?;
+    let vertical = TransposedAxis::new(image.height, filter_h, stride_h, rows.0, rows.1)?;
+    let horizontal = TransposedAxis::new(image.width, filter_w, stride_w, columns.0, columns.1)?;
     let extents = [image.batches, vertical.output, horizontal.output, channels_out];
     let output = Image::new(extents, nchw);
     op.set_output(0, output.shape()?)?;
@@ -185,8 +185,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 /// Outputs that a tile may have: the plain code has less to do for longer strides.
 const MAX_TILE: usize = 16;
 
-/// Outputs that lie a stride apart meet the same taps. The tile of a stride of them both ways is one
-/// pixel of ordinary convolutions, that have a channel for each output of a part of it, by the
+/// Outputs that lie a stride apart meet the same taps. The tile of a stride of them both ways is
+/// one pixel of ordinary convolutions, that have a channel for each output of a part of it, by the
 /// filter's taps turned round.
 impl TransposeConv {
     fn tiled(&self, zero: u8) -> Tiled {
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn taps_are_those_that_spread_to_the_position() {
-        let spread = Spread::new(3, 3, 2, 1, 0).unwrap();
+        let spread = TransposedAxis::new(3, 3, 2, 1, 0).unwrap();
         assert_eq!(spread.output, 6);
         for output in 0..6 {
             let want: Vec<_> = (0..3)
@@ -426,7 +426,7 @@ mod tests {
         for (filter, stride) in grid(6, 5).map(|(filter, stride)| (filter + 1, stride + 1)) {
             for (input, head) in grid(5, filter).map(|(input, head)| (input + 1, head)) {
                 for tail in [-1, 0, 2] {
-                    let spread = Spread::new(input, filter, stride, head, tail);
+                    let spread = TransposedAxis::new(input, filter, stride, head, tail);
                     let Ok(spread) = spread else { continue };
                     let tiles = spread.tiles();
                     for output in 0..spread.output {
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn deduced_tails_may_be_negative() {
         // Stride 3 above filter 1: the last two positions of 6 are reached by no tap.
-        assert_eq!(Spread::deduce(1, 3, 6, true), (0, -2));
-        assert_eq!(Spread::new(2, 1, 3, 0, -2).unwrap().output, 6);
+        assert_eq!(TransposedAxis::deduce(1, 3, 6, true), (0, -2));
+        assert_eq!(TransposedAxis::new(2, 1, 3, 0, -2).unwrap().output, 6);
     }
 }

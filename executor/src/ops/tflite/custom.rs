@@ -8,7 +8,7 @@ use super::conv::{ConvWindows, padding};
 use super::math::{cut_i32, f32_of, low};
 use crate::lowering::Lowered;
 use crate::ops::support::{Image, Padding};
-use crate::ops::transpose_conv_2d::{Spread, TransposeConv};
+use crate::ops::transpose_conv_2d::{TransposeConv, TransposedAxis};
 
 /// The extents of an image or of a filter of FLOAT32.
 fn extents(index: usize, arg: &Arg) -> Result<[usize; 4], OpError> {
@@ -45,14 +45,20 @@ pub(super) fn transpose_conv_bias(call: &mut OperatorCall<'_, '_>) -> Lowered {
     TransposeConv { input, output, vertical, horizontal, activation }.emit_real::<f32>(call)
 }
 
-/// One axis: with the padding SAME as much is cut off as an ordinary convolution of the result pads.
-fn spread(count: usize, filter: usize, stride: usize, padding: Padding) -> Result<Spread, OpError> {
+/// One axis: with the padding SAME as much is cut off as an ordinary convolution of the result
+/// pads.
+fn spread(
+    count: usize,
+    filter: usize,
+    stride: usize,
+    padding: Padding,
+) -> Result<TransposedAxis, OpError> {
     let cut = match padding {
         Padding::Same => filter.saturating_sub((count - 1) % stride + 1),
         _ => 0,
     };
     let tail = i64::try_from(cut - cut / 2).unwrap_or(i64::MAX);
-    Spread::new(count, filter, stride, cut / 2, tail)
+    TransposedAxis::new(count, filter, stride, cut / 2, tail)
 }
 
 /// What stands for a place in an image.

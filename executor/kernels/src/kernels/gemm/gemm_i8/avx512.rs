@@ -157,8 +157,8 @@ unsafe fn store<const ROWS: usize, const VECTORS: usize>(
     let none = _mm512_setzero_si512();
     let at = |r: usize, v: usize| if r < ROWS && v < VECTORS { values[r][v] } else { none };
     let mask = mask(run.columns);
-    // Sixty-four bytes are one row, two or four, as wide as the tile is. Rows that lie one behind the
-    // other are stored together.
+    // Sixty-four bytes are one row, two or four, as wide as the tile is. Rows that lie one behind
+    // the other are stored together.
     let whole = VECTORS < 3 && run.columns == VECTORS * LANES && run.stride == run.columns;
     if whole && ROWS.is_multiple_of(4 / VECTORS.min(4)) {
         let each = 4 / VECTORS;
