@@ -190,6 +190,10 @@ impl ModelFile {
     pub fn import(&self, options: ImportOptions) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
         let mut file = File::parse(&self.bytes, &budget)?;
+        // By the file's own shapes, as those of other inputs are not known yet.
+        if options.extension {
+            list_items::write_in_place(&mut file);
+        }
         let mut shapes = Cow::Borrowed(&self.resized);
         if options.batch > 1 {
             let batched = batched_inputs(first_graph(&file)?, &self.resized, options.batch)?;
@@ -198,9 +202,6 @@ impl ModelFile {
         if !shapes.is_empty() {
             first_graph(&file)?;
             reshape(&mut file, &shapes, false);
-        }
-        if options.extension {
-            list_items::write_in_place(&mut file);
         }
         open_graphs(&mut file, &budget)?;
         let graph = first_graph(&file)?;
@@ -236,10 +237,10 @@ impl ModelFile {
         let graph = file.graphs.remove(0);
         // Graphs that operators refer to keep their numbers.
         file.graphs.insert(0, select(graph, &file, request)?);
-        reshape(&mut file, request.shapes, request.infer_shapes);
         if options.extension {
             list_items::write_in_place(&mut file);
         }
+        reshape(&mut file, request.shapes, request.infer_shapes);
         open_graphs(&mut file, &budget)?;
         let mut import = Import::new(&file, first_graph(&file)?);
         // The shapes of a part are the request's.

@@ -8,7 +8,7 @@ mod plan;
 use nnburst_executor::{Control, Input, Output};
 use nnburst_hal::{OperationType, View, ViewMut};
 use nnburst_tflite::testing::{TfliteFile, Value};
-use nnburst_tflite::{ImportOptions, Imported, TensorKind};
+use nnburst_tflite::{ImportOptions, Imported, ModelFile, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
@@ -89,14 +89,17 @@ fn file(behind: Behind) -> TfliteFile {
     file
 }
 
-fn import(behind: Behind) -> Imported {
+/// Imports the file for so many items to choose from.
+fn import(behind: Behind, given: u32) -> Imported {
     let options = ImportOptions { extension: true, ..ImportOptions::default() };
-    Imported::from_bytes_with(&file(behind).build(), options).unwrap()
+    let mut file = ModelFile::from_bytes(file(behind).build());
+    file.resize("given", &[given, 2]).unwrap();
+    file.import(options).unwrap()
 }
 
 fn run(imported: &Imported, given: &[u8]) -> Vec<u8> {
     let plan = plan::compile(imported).unwrap();
-    let mut list = vec![0; given.len()];
+    let mut list = vec![0; 8 * ITEMS as usize];
     let output = Output::new(ViewMut::of(&mut list));
     let input = Input::new(View::of(given));
     plan.session().run(&[input], &[output], &Control::default()).unwrap();
@@ -110,14 +113,16 @@ fn slices(imported: &Imported) -> usize {
 
 #[test]
 fn items_are_written_in_place() {
-    let rows = (0..ITEMS).flat_map(|i| [i as f32, -i as f32]);
-    let given: Vec<u8> = rows.flat_map(f32::to_le_bytes).collect();
-    let imported = import(Behind::Next);
-    assert_eq!(slices(&imported), 0);
-    assert_eq!(run(&imported, &given), given);
+    for count in [ITEMS, ITEMS + 5] {
+        let rows = (0..count).flat_map(|i| [i as f32, -i as f32]);
+        let given: Vec<u8> = rows.flat_map(f32::to_le_bytes).collect();
+        let imported = import(Behind::Next, count.cast_unsigned());
+        assert_eq!(slices(&imported), 0);
+        assert_eq!(run(&imported, &given), given[..8 * ITEMS as usize]);
+    }
 }
 
 #[test]
 fn what_is_no_item_of_a_list_is_joined() {
-    assert_eq!(slices(&import(Behind::AfterNext)), 2);
+    assert_eq!(slices(&import(Behind::AfterNext, ITEMS.cast_unsigned())), 2);
 }
