@@ -80,7 +80,7 @@ fn flexbuffer(lists: &[(&str, [u8; 4])], padding: &str) -> Vec<u8> {
 }
 
 #[test]
-fn transposed_convolutions_begin_with_their_bias() {
+fn transposed_convolutions_add_their_bias() {
     const SAME: i32 = 1;
     // Height and width, filter, strides.
     for (padding, [height, width], [filter_h, filter_w], [stride_h, stride_w]) in [
@@ -131,8 +131,9 @@ fn transposed_convolutions_begin_with_their_bias() {
                 }
             }
         }
-        let same = found.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(same && found.len() == want.len(), "{padding} {height} {width}");
+        // Sums are in another order.
+        let near = found.iter().zip(&want).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + b.abs()));
+        assert!(near && found.len() == want.len(), "{padding} {height} {width}");
     }
 }
 
