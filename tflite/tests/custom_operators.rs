@@ -2,31 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
+#[path = "common/bytes.rs"]
+mod bytes;
 #[path = "common/file.rs"]
 mod file;
 #[path = "common/plan.rs"]
 mod plan;
 
+use bytes::{bytes_of, bytes_of_ints, floats};
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::TfliteFile;
 
 const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
-}
-
 fn ints(bytes: &[u8]) -> Vec<i32> {
     bytes.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect()
-}
-
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn fields(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 fn try_run(file: &TfliteFile, inputs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
@@ -108,7 +99,7 @@ fn transposed_convolutions_add_their_bias() {
         let b = file.float_constant("b", &[2], &[0.5, -0.25]);
         let y = file.tensor("y", F32, &dims(&[2, out_h, out_w, outputs]));
         let strides = dims(&[stride_w, stride_h]);
-        let options = fields(&[padding, strides[0], strides[1]]);
+        let options = bytes_of_ints(&[padding, strides[0], strides[1]]);
         file.custom_operator("Convolution2DTransposeBias", &[x, w, b], &[y], &options);
         file.outputs(&[y]);
         let found = floats(&try_run(&file, &[bytes_of(&image)]).unwrap()[0]);
@@ -145,7 +136,7 @@ fn pooled(kind: TensorKind, name: &str, options: &[u8]) -> TfliteFile {
     let places = file.tensor("places", kind, &[1, 1, 3, 2]);
     file.custom_operator(name, &[x], &[most, places], options);
     let back = file.tensor("back", F32, &[1, 2, 6, 2]);
-    let same = fields(&[1, 2, 2, 2, 2, 0]);
+    let same = bytes_of_ints(&[1, 2, 2, 2, 2, 0]);
     file.custom_operator("MaxUnpooling2D", &[most, places], &[back], &same);
     file.outputs(&[most, places, back]);
     file
@@ -170,7 +161,7 @@ fn maxima_go_back_to_where_they_were() {
     let mut back = vec![0f32; 24];
     elements.iter().zip(&most).for_each(|(&at, &most)| back[usize::try_from(at).unwrap()] = most);
 
-    let options = fields(&[2, 2, 2, 2, 2, 0]);
+    let options = bytes_of_ints(&[2, 2, 2, 2, 2, 0]);
     let file = pooled(F32, "MaxPoolingWithArgmax2D", &options);
     let found = try_run(&file, &[bytes_of(&image)]).unwrap();
     assert_eq!((floats(&found[0]), floats(&found[1])), (most.clone(), taps));
@@ -190,7 +181,7 @@ fn places_beyond_the_image_are_left_out_or_refused() {
         let x = file.input("x", F32, &[1, 1, 2, 1]);
         let from = file.input("places", kind, &[1, 1, 2, 1]);
         let y = file.tensor("y", F32, &[1, 2, 4, 1]);
-        let options = fields(&[1, 2, 2, 2, 2, 0]);
+        let options = bytes_of_ints(&[1, 2, 2, 2, 2, 0]);
         file.custom_operator("MaxUnpooling2D", &[x, from], &[y], &options);
         file.outputs(&[y]);
         try_run(&file, &[bytes_of(&[7.0, 8.0]), places]).map(|outputs| floats(&outputs[0]))
@@ -200,7 +191,7 @@ fn places_beyond_the_image_are_left_out_or_refused() {
     for far in [4.1, -3.0, 1e9, -1e9, f32::INFINITY] {
         assert_eq!(taps([far, 0.1]), [0.0, 0.0, 8.0, 0.0, 0.0, 0.0, 0.0, 0.0], "{far}");
     }
-    let elements = |elements: [i32; 2]| unpool(I32, fields(&elements));
+    let elements = |elements: [i32; 2]| unpool(I32, bytes_of_ints(&elements));
     assert_eq!(elements([7, 0]).unwrap(), [8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 7.0]);
     for far in [8, -1, i32::MAX, i32::MIN] {
         assert!(elements([far, 0]).is_err(), "{far}");
@@ -209,7 +200,12 @@ fn places_beyond_the_image_are_left_out_or_refused() {
 
 #[test]
 fn broken_options_are_refused() {
-    for options in [fields(&[]), fields(&[0, 2, 2, 2, 2, 0]), fields(&[1, 2, 2]), vec![9, 36, 1]] {
+    for options in [
+        bytes_of_ints(&[]),
+        bytes_of_ints(&[0, 2, 2, 2, 2, 0]),
+        bytes_of_ints(&[1, 2, 2]),
+        vec![9, 36, 1],
+    ] {
         let error = try_run(&pooled(F32, "MaxPoolingWithArgmax2D", &options), &[]).unwrap_err();
         assert!(error.contains("options are broken"), "{error}");
     }

@@ -3,11 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
+#[path = "common/bytes.rs"]
+mod bytes;
 #[path = "common/file.rs"]
 mod file;
 #[path = "common/plan.rs"]
 mod plan;
 
+use bytes::{bytes_of, bytes_of_ints, floats};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 use nnburst_tflite::{Route, TensorKind};
 
@@ -15,20 +18,8 @@ const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
 const I8: TensorKind = TensorKind::Int8;
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
-}
-
 fn ints(bytes: &[u8]) -> Vec<i32> {
     bytes.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect()
-}
-
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn bytes_of_ints(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 /// The outputs of a file, or why it does not run; results may be as long as `room`.

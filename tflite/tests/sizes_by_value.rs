@@ -1,28 +1,19 @@
 //! Results whose sizes follow from constants where the file has but an example of them, and rules
 //! of TFLite's that NNAPI's namesakes do not have.
 
+#[path = "common/bytes.rs"]
+mod bytes;
 #[path = "common/file.rs"]
 mod file;
 #[path = "common/plan.rs"]
 mod plan;
 
+use bytes::{bytes_of, bytes_of_ints, floats};
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::{FlexNumber, TfliteFile, Value, flex_numbers};
 
 const F32: TensorKind = TensorKind::Float32;
 const I32: TensorKind = TensorKind::Int32;
-
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
-}
-
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn ints_of(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
 
 /// A tensor of one element of which the file says that it may have more.
 fn example(file: &mut TfliteFile, kind: TensorKind, rank: usize) -> i32 {
@@ -56,7 +47,7 @@ fn constants_say_how_large_a_result_is() {
     let outputs = file::outputs(&imported, &inputs, 0).unwrap();
     assert_eq!(floats(&outputs[0]), [5.0, 6.0, 4.0, 6.0, 0.0, 0.0]);
     assert_eq!(floats(&outputs[1]), [0.0, 9.0, 0.0, 0.0, 8.0]);
-    assert_eq!(outputs[2], ints_of(&[7, 3, -1]));
+    assert_eq!(outputs[2], bytes_of_ints(&[7, 3, -1]));
 }
 
 #[test]
@@ -101,7 +92,7 @@ fn bytes_of_a_table_of_floats_are_signed() {
         file.operator("EMBEDDING_LOOKUP", &[ids, table], &[y]);
         file.outputs(&[y]);
         let imported = file::import(&file).unwrap();
-        let outputs = file::outputs(&imported, &[ints_of(&[1])], 0).unwrap();
+        let outputs = file::outputs(&imported, &[bytes_of_ints(&[1])], 0).unwrap();
         assert_eq!(floats(&outputs[0]), [-1.0, 2.0], "{kind:?}");
     }
 }
