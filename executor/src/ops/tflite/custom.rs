@@ -35,8 +35,8 @@ pub(super) fn transpose_conv_bias(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.result_is(0, &[ElementKind::F32])?;
     let padding = padding(call)?;
     let (stride_w, stride_h) = (call.count(1, 1)?, call.count(2, 1)?);
-    let vertical = spread(in_h, filter_h, stride_h, padding)?;
-    let horizontal = spread(in_w, filter_w, stride_w, padding)?;
+    let vertical = transposed_axis(in_h, filter_h, stride_h, padding)?;
+    let horizontal = transposed_axis(in_w, filter_w, stride_w, padding)?;
     let extents = [batches, vertical.output, horizontal.output, outputs];
     call.set(0, &extents)?;
     let input = Image::new([batches, in_h, in_w, channels], false);
@@ -47,7 +47,7 @@ pub(super) fn transpose_conv_bias(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 /// One axis: with the padding SAME as much is cut off as an ordinary convolution of the result
 /// pads.
-fn spread(
+fn transposed_axis(
     count: usize,
     filter: usize,
     stride: usize,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use nnburst_kernels::kernels::chain::{Chain, Combine, MAX_STAGES};
 use nnburst_kernels::kernels::lines::Lines;
-use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::rows::Port;
 
+use super::runs::{Run, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::io::share_stride;
 use crate::lowering::part::StepPart;
@@ -24,30 +24,7 @@ const WORTH_BYTES: usize = 512 << 10;
 
 /// Joins what can be joined.
 pub(in crate::plan) fn fuse(draft: &mut Draft, threads: usize) {
-    // What is joined reads less, but of nothing else than it wrote itself.
-    let readers = draft.readers();
-    let (mut all, mut from) = (Vec::new(), 0);
-    while from < draft.steps.len() {
-        if poll::work(256).is_err() {
-            return;
-        }
-        let found = find(draft, &readers, from);
-        from = found.as_ref().map_or(from + 1, |found| found.steps.end);
-        all.extend(found);
-    }
-    if all.is_empty() {
-        return;
-    }
-    let mut steps = std::mem::take(&mut draft.steps).into_iter();
-    let mut at = 0;
-    for found in all {
-        let alone = found.steps.start - at;
-        draft.steps.extend(steps.by_ref().take(alone));
-        let joined = steps.by_ref().take(found.steps.len()).collect();
-        at = found.steps.end;
-        join(draft, joined, found, threads);
-    }
-    draft.steps.extend(steps);
+    replace_runs(draft, threads, find);
 }
 
 /// Steps to join, and how.
@@ -56,6 +33,16 @@ struct Found {
     chain: Chain,
     /// What adds the residual, and where that comes from.
     residual: Option<(Combine, DraftPlace)>,
+}
+
+impl Run for Found {
+    fn steps(&self) -> Range<usize> {
+        self.steps.clone()
+    }
+
+    fn replace(self, draft: &mut Draft, steps: Vec<DraftStep>, threads: usize) {
+        join(draft, steps, self, threads);
+    }
 }
 
 /// The longest chain around a depthwise convolution that starts at step `from`; of bytes, of which

@@ -5,4 +5,5 @@ pub(super) mod fold;
 pub(super) mod fuse;
 pub(super) mod join;
 pub(super) mod normalise;
+mod runs;
 pub(super) mod sequence;

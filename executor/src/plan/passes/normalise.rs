@@ -6,10 +6,10 @@ use std::ops::Range;
 use nnburst_kernels::kernels::binary_f32::Arithmetic;
 use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::rows::Port;
 
 use super::compose::same;
+use super::runs::{Run, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::pieces::Pieces;
 use crate::lowering::recipe::{Recipe, Spread};
@@ -21,28 +21,7 @@ const STEPS: usize = 11;
 
 /// Makes one step of each layer normalisation, with the same bits.
 pub(in crate::plan) fn normalise(draft: &mut Draft, isa: Isa, threads: usize) {
-    let readers = draft.readers();
-    let (mut all, mut at) = (Vec::new(), 0);
-    while at < draft.steps.len() {
-        if poll::work(64).is_err() {
-            return;
-        }
-        let found = find(draft, &readers, at, isa);
-        at += if found.is_some() { STEPS } else { 1 };
-        all.extend(found);
-    }
-    if all.is_empty() {
-        return;
-    }
-    let mut steps = std::mem::take(&mut draft.steps).into_iter();
-    let mut at = 0;
-    for found in all {
-        draft.steps.extend(steps.by_ref().take(found.steps.start - at));
-        at = found.steps.end;
-        let last = steps.by_ref().take(STEPS).last();
-        draft.steps.extend(last.map(|last| found.step(last, threads)));
-    }
-    draft.steps.extend(steps);
+    replace_runs(draft, threads, |draft, readers, at| find(draft, readers, at, isa));
 }
 
 /// A normalisation: of what, by factors and with shifts.
@@ -52,6 +31,16 @@ struct Found {
     norm: LayerNorm,
     rows: usize,
     columns: usize,
+}
+
+impl Run for Found {
+    fn steps(&self) -> Range<usize> {
+        self.steps.clone()
+    }
+
+    fn replace(self, draft: &mut Draft, mut steps: Vec<DraftStep>, threads: usize) {
+        draft.steps.extend(steps.pop().map(|last| self.step(last, threads)));
+    }
 }
 
 impl Found {

@@ -49,7 +49,8 @@ impl RepeatedRows<'_> {
     pub fn each(self, each: &mut EachRow<'_>) -> Result<(), String> {
         let Self { wide, row, is_row_first, sizes, output, count, .. } = self;
         let mut copies = [0; BYTES];
-        let most = BYTES / row.len().max(1);
+        // As often as it fits, and no more than there are rows.
+        let most = (BYTES / row.len().max(1)).min(count * sizes[0] / row.len().max(1));
         // Whole blocks, where as many rows make one.
         let is_block = |rows: &usize| (rows * row.len() / sizes[0]).is_multiple_of(BLOCK);
         let bytes = row.len() * (1..=most).rev().find(is_block).unwrap_or(most);
