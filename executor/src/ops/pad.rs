@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::{Element, In, OpError, Shape, Tensor, poll};
+use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, Tensor, poll};
 
 use super::Op;
-use super::support::{bad_kind, by_width, plain, same_quantisation};
+use super::support::{bad_kind, by_width, compiled, same_quantisation};
 use crate::lowering::{Lowered, OpBuilder};
 
 pub(super) static PAD: Op = Op { lower: |op| lower(op, false) };
@@ -78,7 +80,10 @@ fn value(op: &OpBuilder<'_>, input: &Tensor) -> Lowered<Vec<u8>> {
 /// Elements of a border that are filled from one poll to the next.
 const PIECE: usize = 1 << 16;
 
-/// Elements of a border that are written at once.
+/// Bytes of the output that are written at a time: rows and the gaps between them share lines.
+const NEAR_BYTES: usize = 16 << 10;
+
+/// Elements of a border that are written at once. Gaps of no more between rows are copied together.
 const BLOCK: usize = 64;
 
 /// Adds the step, for elements of the width of `fill`.
@@ -89,12 +94,13 @@ pub(super) fn emit<T: Element>(
     heads: &[usize],
     fill: &[u8],
 ) -> Lowered {
-    let block = [bytemuck::pod_read_unaligned::<T>(fill); BLOCK];
+    let fills = [bytemuck::pod_read_unaligned::<T>(fill); BLOCK];
     let (from, extents, heads) = merged(from, to, heads);
     // Elements of the output from one place of an axis to the next.
     let strides: Vec<usize> =
         (1..=extents.len()).map(|at| extents.iter().skip(at).product()).collect();
-    op.emit(plain("pad", to, 0), move |io| {
+    let isa = op.isa();
+    op.emit(compiled(isa, "pad", to, 0), move |io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let border = |within: Range<usize>| {
             for start in within.clone().step_by(PIECE) {
@@ -105,24 +111,45 @@ pub(super) fn emit<T: Element>(
                 let whole = output.slice(start..start + count);
                 for at in (0..count).step_by(BLOCK) {
                     let len = BLOCK.min(count - at);
-                    whole.slice(at..at + len).copy_from(In::of(&block[..len]));
+                    whole.slice(at..at + len).copy_from(In::of(&fills[..len]));
                 }
             }
         };
         let mut end = 0;
-        if let Some((&row, outer)) = from.split_last()
-            && row > 0
+        if let &[ref outer @ .., rows, row] = &from[..]
+            && rows * row > 0
         {
-            for index in poll::each(0..outer.iter().product(), 16 + row) {
-                let (mut rest, mut target) = (index, heads[outer.len()]);
+            let bytes = size_of::<T>();
+            let pitch = strides[outer.len()];
+            let gap = pitch - row;
+            let near = (NEAR_BYTES / (pitch * bytes)).max(1);
+            for index in poll::each(0..outer.iter().product(), 16) {
+                let (mut rest, mut first) = (index, heads[outer.len() + 1]);
+                first += heads[outer.len()] * pitch;
                 for axis in (0..outer.len()).rev() {
-                    target += (rest % outer[axis] + heads[axis]) * strides[axis];
+                    first += (rest % outer[axis] + heads[axis]) * strides[axis];
                     rest /= outer[axis];
                 }
-                border(end..target);
-                let source = index * row;
-                end = target + row;
-                output.slice(target..end).copy_from(input.slice(source..source + row));
+                border(end..first);
+                for start in (0..rows).step_by(near) {
+                    let count = near.min(rows - start);
+                    let source = (index * rows + start) * row;
+                    let target = first + start * pitch;
+                    let from = input.slice(source..source + count * row).bytes();
+                    let to = output.slice(target..target + (count - 1) * pitch + row).bytes();
+                    copy_rows(isa, from, to, row * bytes, [row * bytes, pitch * bytes], count);
+                    // The last row of all has no gap behind it.
+                    let gaps = near.min(rows - 1 - start);
+                    let to = output.slice(target + row..target + row + gaps * pitch);
+                    if gap > BLOCK {
+                        let ends = (0..gaps).map(|at| target + row + at * pitch);
+                        ends.for_each(|end| border(end..end + gap));
+                    } else {
+                        let fills = In::of(&fills).bytes();
+                        copy_rows(isa, fills, to.bytes(), gap * bytes, [0, pitch * bytes], gaps);
+                    }
+                }
+                end = first + (rows - 1) * pitch + row;
             }
         }
         border(end..output.len());
@@ -131,19 +158,42 @@ pub(super) fn emit<T: Element>(
     Ok(())
 }
 
+/// Copies so many rows of `len` bytes, which start `steps` bytes apart in the input and the output.
+fn copy_rows(
+    isa: Isa,
+    input: In<'_, u8>,
+    output: Out<'_, u8>,
+    len: usize,
+    steps: [usize; 2],
+    count: usize,
+) {
+    let pieces = (0..count).map(|at| (at * steps[0], at * steps[1]));
+    copy_pieces(isa, input, output, len, pieces);
+}
+
 /// The extents of input and output and the elements ahead, with axes that have no border made one
-/// with the axis before them: rows of the copy are as long as can be then.
+/// with the axis before them: rows of the copy are as long as can be then, and as many lie behind
+/// one another. There are two axes at least.
 fn merged(from: &Shape, to: &Shape, heads: &[usize]) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
-    let (mut from, mut to, mut heads) = (from.to_vec(), to.to_vec(), heads.to_vec());
-    while let (&[.., before, last], &[.., before_out, last_out]) = (&from[..], &to[..])
-        && last == last_out
-    {
-        let at = from.len() - 2;
-        (from[at], to[at]) = (before * last, before_out * last);
-        heads[at] *= last;
-        from.pop();
-        to.pop();
-        heads.pop();
+    let (mut all, mut all_out, mut all_heads) = (Vec::new(), Vec::new(), Vec::new());
+    for ((&from, &to), &head) in from.iter().zip(to.iter()).zip(heads) {
+        match (all.last_mut(), all_out.last_mut(), all_heads.last_mut()) {
+            (Some(outer), Some(outer_out), Some(outer_head)) if from == to => {
+                *outer *= from;
+                *outer_out *= to;
+                *outer_head *= to;
+            }
+            _ => {
+                all.push(from);
+                all_out.push(to);
+                all_heads.push(head);
+            }
+        }
     }
-    (from, to, heads)
+    while all.len() < 2 {
+        all.insert(0, 1);
+        all_out.insert(0, 1);
+        all_heads.insert(0, 0);
+    }
+    (all, all_out, all_heads)
 }
