@@ -1,6 +1,6 @@
 //! A vector of channels at a time.
 
-use super::Pixels;
+use super::{CLASHING, CLASHING_POWER, Pixels};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
@@ -20,6 +20,13 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
         let p = &{ *p };
         // SAFETY: as the caller promises.
         unsafe {
+            if p.fill_halves::<S::F32>() {
+                slide::<S::F32, 3, 2, ORDERED>(isa, &p.pairs());
+                if p.count % 2 != 0 {
+                    column::<S::F32, ORDERED>(isa, &p.last(1));
+                }
+                return;
+            }
             if p.count == 1 && p.height > 1 {
                 return column::<S::F32, ORDERED>(isa, p);
             }
@@ -30,6 +37,43 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
                 (5, step) if step == 2 * p.tap_column => slide::<S::F32, 5, 2, ORDERED>(isa, p),
                 _ => any::<S::F32, ORDERED>(isa, p),
             }
+        }
+    }
+}
+
+impl Pixels {
+    /// Returns whether two neighbouring pixels are one vector, in the input and the output: the
+    /// windows of both are then those of twice as many channels, two columns apart.
+    #[inline(always)]
+    fn fill_halves<V: F32Simd>(&self) -> bool {
+        let channels = self.channels;
+        2 * channels == V::LANES
+            && self.columns == 3
+            && self.count > 1
+            && [self.step, self.tap_column, self.output_step] == [channels; 3]
+    }
+
+    /// Neighbouring pixels as one; weights and bias are repeated.
+    #[inline(always)]
+    fn pairs(&self) -> Self {
+        Self {
+            channels: 2 * self.channels,
+            step: 2 * self.step,
+            output_step: 2 * self.output_step,
+            count: self.count / 2,
+            ..*self
+        }
+    }
+
+    /// The last `count` pixels of each line.
+    #[inline(always)]
+    fn last(&self, count: usize) -> Self {
+        let before = self.count - count;
+        Self {
+            input: self.input.wrapping_add(before * self.step),
+            output: self.output.wrapping_add(before * self.output_step),
+            count,
+            ..*self
         }
     }
 }
@@ -52,12 +96,17 @@ struct Line {
 #[inline(always)]
 fn lines<V: F32Simd>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
     (0..p.channels).step_by(V::LANES).flat_map(move |channel| {
-        (0..p.height).map(move |at| {
-            let input = p.input.wrapping_add(at * p.input_line + channel);
-            let output = p.output.wrapping_add(at * p.output_line + channel);
-            (Line { channel, input, output }, channel + V::LANES <= p.channels)
-        })
+        (0..p.height).map(move |at| (Line::of(p, at, channel), channel + V::LANES <= p.channels))
     })
+}
+
+impl Line {
+    #[inline(always)]
+    fn of(p: &Pixels, line: usize, channel: usize) -> Self {
+        let input = p.input.wrapping_add(line * p.input_line + channel);
+        let output = p.output.wrapping_add(line * p.output_line + channel);
+        Self { channel, input, output }
+    }
 }
 
 /// Windows of `COLUMNS` columns, `STRIDE` columns apart.
@@ -69,6 +118,19 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
     isa: V::Isa,
     p: &Pixels,
 ) {
+    let power = p.tap_column >= CLASHING_POWER && p.tap_column.is_power_of_two();
+    let clashes = power || p.tap_column.is_multiple_of(CLASHING);
+    if clashes && p.channels.is_multiple_of(V::LANES) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if p.lines == COLUMNS {
+                // Known when it is compiled, the number of lines makes no loop.
+                let square = Pixels { lines: COLUMNS, ..*p };
+                return across::<V, COLUMNS, STRIDE, ORDERED>(isa, &square);
+            }
+            return across::<V, COLUMNS, STRIDE, ORDERED>(isa, p);
+        }
+    }
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
         unsafe {
@@ -78,6 +140,58 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
                 slide_line::<V, COLUMNS, STRIDE, false, ORDERED>(isa, p, line);
             }
         }
+    }
+}
+
+/// All channels of some windows at a time, of which there are whole vectors.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn across<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+) {
+    let whole = p.count / TOGETHER * TOGETHER;
+    for line in (0..p.height).map(|line| Line::of(p, line, 0)) {
+        // SAFETY: as the caller promises; a part of the pixels each time.
+        unsafe {
+            for pixel in (0..whole).step_by(TOGETHER) {
+                channels::<V, TOGETHER, COLUMNS, STRIDE, ORDERED>(isa, p, line, pixel);
+            }
+            match p.count - whole {
+                3 => channels::<V, 3, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                2 => channels::<V, 2, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                1 => channels::<V, 1, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// All channels of `COUNT` neighbouring windows.
+///
+/// # Safety
+/// As for the pixels.
+#[inline(always)]
+unsafe fn channels<
+    V: F32Simd,
+    const COUNT: usize,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const ORDERED: bool,
+>(
+    isa: V::Isa,
+    p: &Pixels,
+    mut place: Line,
+    pixel: usize,
+) {
+    while place.channel < p.channels {
+        // SAFETY: as the caller promises.
+        unsafe { windows::<V, COUNT, COLUMNS, STRIDE, true, ORDERED>(isa, p, place, pixel) };
+        place.channel += V::LANES;
+        place.input = place.input.wrapping_add(V::LANES);
+        place.output = place.output.wrapping_add(V::LANES);
     }
 }
 
