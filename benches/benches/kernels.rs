@@ -23,6 +23,7 @@ use nnburst_kernels::kernels::plain::Zip;
 use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
+use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::kernels::short_rows::ShortRows;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
@@ -326,6 +327,10 @@ fn elementwise(c: &mut Criterion) {
     let sums: Vec<i32> = (0..).take(ELEMENTS).map(|at: i32| at * 61 - 62_000).collect();
     let make = |isa| RoundOnce::new(isa, vec![0.0017; ELEMENTS], 0, (0, 255));
     family(c, "round_once_i8", ELEMENTS, make, |rounding| {
+        rounding.compute(&sums, Out::of(&mut y[..])).unwrap();
+    });
+    let make = |isa| RoundTwice::new(isa, Multiplier::new(0.0017), 0, (0, 255));
+    family(c, "round_twice_i8", ELEMENTS, make, |rounding| {
         rounding.compute(&sums, Out::of(&mut y[..])).unwrap();
     });
     let make = |isa| ByteTable::new(isa, std::array::from_fn(|at| 255 - at.to_le_bytes()[0]));

@@ -223,7 +223,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
     let add = |sum: f32, x: T| sum + x.to_f32();
     let add_square = |sum: f32, x: T| sum + x.to_f32() * x.to_f32();
-    let larger = |max: f32, x: T| max.max(x.to_f32());
+    // What is no number is never larger; `f32::max` takes three instructions to find that out.
+    let larger = |max: f32, x: T| if x.to_f32() > max { x.to_f32() } else { max };
     match pool.kind {
         Kind::Max => emit(op, label, pool, f32::NEG_INFINITY, larger, move |max, _| store(max)),
         Kind::Average => emit(op, label, pool, 0.0, add, move |sum, n| store(mean(sum, n))),

@@ -148,7 +148,10 @@ impl<T: Real> Loop for RowShares<'_, T> {
     }
 }
 
-/// Maxima that are kept side by side.
+/// Maxima that are kept side by side: two vectors, as one alone waits for each comparison.
+const MAXIMA: usize = 32;
+
+/// Elements that are divided at a time.
 const LANES: usize = 16;
 
 /// Elements that lie `step` apart as floats, and their maximum.
@@ -163,30 +166,43 @@ impl<T: Real> Loop for Widen<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { from, step, row, max } = self;
-        let (blocks, rest) = row.as_chunks_mut::<LANES>();
-        let done = blocks.len() * LANES;
         // The lanes' own maxima would take longer than a short row does.
-        if blocks.is_empty() {
-            for (k, x) in rest.iter_mut().enumerate() {
+        if row.len() < MAXIMA / 2 {
+            for (k, x) in row.iter_mut().enumerate() {
                 *x = from.get(k * step).to_f32();
-                *max = max.max(*x);
+                *max = larger(*max, *x);
             }
             return;
         }
-        let mut most = [*max; LANES];
+        let (blocks, rest) = row.as_chunks_mut::<MAXIMA>();
+        let done = blocks.len() * MAXIMA;
+        let mut most = [*max; MAXIMA];
         for (at, block) in blocks.iter_mut().enumerate() {
             *block = match step {
-                1 => from.block::<LANES>(at * LANES).map(T::to_f32),
-                _ => std::array::from_fn(|k| from.get((at * LANES + k) * step).to_f32()),
+                1 => from.block::<MAXIMA>(at * MAXIMA).map(T::to_f32),
+                _ => std::array::from_fn(|k| from.get((at * MAXIMA + k) * step).to_f32()),
             };
-            most.iter_mut().zip(block).for_each(|(most, x)| *most = most.max(*x));
+            most.iter_mut().zip(block).for_each(|(most, x)| *most = larger(*most, *x));
         }
         for (k, x) in rest.iter_mut().enumerate() {
             *x = from.get((done + k) * step).to_f32();
-            most[k] = most[k].max(*x);
+            most[k] = larger(most[k], *x);
         }
-        *max = most.into_iter().fold(*max, f32::max);
+        // Half by half: one after the other takes as long as a row of a hundred.
+        let mut count = MAXIMA;
+        while count > 1 {
+            count /= 2;
+            (0..count).for_each(|at| most[at] = larger(most[at], most[at + count]));
+        }
+        *max = most[0];
     }
+}
+
+/// The larger number, the first where the second is none: one instruction, where `f32::max` is
+/// three.
+#[inline(always)]
+fn larger(most: f32, x: f32) -> f32 {
+    if x > most { x } else { most }
 }
 
 /// From numbers to `beta` times their distance from the largest.
@@ -313,26 +329,55 @@ fn share_of(sum: i32) -> BranchlessMultiplier {
 impl<T: Quantised> Loop for ByteShares<'_, T> {
     #[inline(always)]
     fn run(self) {
-        let Self { from, to, exps, addends } = self;
-        let (mut bytes, mut values) = ([T::default(); 256], [0i32; 256]);
+        /// Shares that are computed at a time.
+        const BLOCK: usize = 32;
+        let Self { from, to, exps, .. } = self;
+        let (mut bytes, mut values) = ([T::default(); BYTES], [0u32; BYTES]);
         let count = from.len().min(bytes.len());
         from.copy_to(&mut bytes[..count]);
         let bytes = &bytes[..count];
-        let max = bytes.iter().map(|q| q.to_i32()).max().unwrap_or(0);
-        let mut sum = 0i32;
+        let max = largest(from).map_or(0, T::to_i32);
+        let mut sum = 0u32;
         for (value, q) in values.iter_mut().zip(bytes) {
-            let distance = distance(max, *q);
-            sum = sum.wrapping_add(addends[distance]);
-            *value = exps[distance];
+            *value = exps[distance(max, *q)].cast_unsigned();
+            // The bits of sums, as in the table of addends: to look those up takes as long again.
+            sum += (*value + (1 << 11)) >> 12;
         }
-        let share = share_of(sum);
-        let mut shares = [T::default(); 256];
-        // Whole vectors, and no more of them than the row has.
-        let whole = count.next_multiple_of(LANES);
-        for (to, &value) in shares[..whole].iter_mut().zip(&values) {
-            *to = T::from_i32(share.apply(value).clamp(0, 255) - T::TO_UNSIGNED);
+        let (share, mut shares) = (ShortShare::of(sum), [T::default(); BYTES]);
+        let blocks = shares.chunks_exact_mut(BLOCK).zip(values.chunks_exact(BLOCK));
+        for (to, values) in blocks.take(count.div_ceil(BLOCK)) {
+            for (to, &value) in to.iter_mut().zip(values) {
+                *to = T::from_i32(share.apply(value) - T::TO_UNSIGNED);
+            }
         }
         to.copy_from(In::of(&shares[..count]));
+    }
+}
+
+/// The multiplier of [`share_of`] for sums of fewer than 256 exponentials, none of which is below
+/// 0: both of its roundings are one shift then, as in requantisation.
+#[derive(Clone, Copy, Debug)]
+struct ShortShare {
+    fraction: u32,
+    addend: u64,
+    shift: u32,
+}
+
+impl ShortShare {
+    #[inline(always)]
+    fn of(sum: u32) -> Self {
+        let leading = sum.leading_zeros();
+        let scaled = sum.wrapping_shl(leading).cast_signed().wrapping_sub(i32::MIN);
+        let right = 35 - leading;
+        let fraction = one_over_one_plus(scaled).cast_unsigned();
+        Self { fraction, addend: (1 << 30) + (1u64 << (30 + right)), shift: 31 + right }
+    }
+
+    /// A share in 256ths, 255 at most.
+    #[inline(always)]
+    fn apply(self, exp: u32) -> i32 {
+        let product = u64::from(exp) * u64::from(self.fraction) + self.addend;
+        (product >> self.shift).min(255) as i32
     }
 }
 
@@ -375,7 +420,11 @@ impl<T: Quantised> Loop for LongByteShares<'_, T> {
 fn largest<T: Quantised>(from: In<'_, T>) -> Option<T> {
     const BLOCK: usize = 64;
     let mut most = [from.iter().next()?; BLOCK];
+    let larger = |most: T, q: T| if q > most { q } else { most };
     let whole = from.len() / BLOCK * BLOCK;
+    if whole == 0 {
+        return from.iter().reduce(larger);
+    }
     for start in (0..whole).step_by(poll::CHUNK) {
         poll::work(poll::CHUNK / 16).ok()?;
         for at in (start..whole.min(start + poll::CHUNK)).step_by(BLOCK) {
@@ -385,8 +434,12 @@ fn largest<T: Quantised>(from: In<'_, T>) -> Option<T> {
                 .for_each(|(most, q)| *most = if q > *most { q } else { *most });
         }
     }
-    let rest = from.slice(whole..from.len()).iter();
-    most.into_iter().chain(rest).reduce(|most, q| if q > most { q } else { most })
+    let mut count = BLOCK;
+    while count > 1 {
+        count /= 2;
+        (0..count).for_each(|at| most[at] = larger(most[at], most[at + count]));
+    }
+    Some(from.slice(whole..from.len()).iter().fold(most[0], larger))
 }
 
 /// What a byte counts for, by its distance to the largest.
@@ -423,6 +476,18 @@ fn exponentials(scale: f32, beta: f32) -> Result<[Exponential; 256], OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_of_short_rows_are_those_of_the_multiplier() {
+        let table = exponentials(0.07, 1.0).unwrap().map(|of| of.exp.unwrap_or(0));
+        for exps in [&table[..1], &table[..9], &table[3..], &table] {
+            let sum: u32 = exps.iter().map(|&exp| (exp.cast_unsigned() + (1 << 11)) >> 12).sum();
+            let (short, share) = (ShortShare::of(sum), share_of(sum.cast_signed()));
+            for exp in table.into_iter().chain([0, 1, i32::MAX]) {
+                assert_eq!(short.apply(exp.cast_unsigned()), share.apply(exp).clamp(0, 255));
+            }
+        }
+    }
 
     #[test]
     fn the_table_starts_at_one_and_falls() {

@@ -3,13 +3,13 @@
 
 use nnburst_kernels::kernels::gemm_f32::MatrixProduct;
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::round_twice_i8::{PADDING, RoundTwice};
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::quant::BranchlessMultiplier;
-use nnburst_kernels::tensor::{In, Out};
+use nnburst_kernels::tensor::{In, Out, poll};
 
 use super::arg::OperatorCall;
-use super::math::{Stored, cut_i32, f32_of};
+use super::math::{Stored, f32_of, low};
 use crate::lowering::Label;
 
 /// The deepest product of differences of bytes, 255 * 255 at most, whose sums floats are exact
@@ -18,6 +18,9 @@ const DEEPEST: usize = (1 << 24) / (255 * 255);
 
 /// Floats of the largest matrices and products that are brought to floats.
 const LARGEST: usize = 1 << 22;
+
+/// Sums that are rounded at a time.
+const TOGETHER: usize = 16 * PADDING;
 
 /// The extents of a product, and where each pair of matrices starts.
 #[derive(Debug)]
@@ -39,21 +42,13 @@ impl BytePairs {
     }
 }
 
-/// From sums to stored values.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rounding {
-    pub(super) multiplier: BranchlessMultiplier,
-    pub(super) zero_point: i32,
-    pub(super) range: (i32, i32),
-}
-
 /// Adds the step.
 pub(super) fn emit<T: Stored>(
     call: &mut OperatorCall<'_, '_>,
     label: Label,
     of: BytePairs,
     product: MatrixProduct,
-    rounding: Rounding,
+    rounding: RoundTwice,
 ) {
     let isa = call.isa();
     let (left, right, sums) = (of.rows * of.depth, of.depth * of.columns, of.rows * of.columns);
@@ -69,18 +64,24 @@ pub(super) fn emit<T: Stored>(
             widen(isa, b.slice(from_b..from_b + right), of.zeros[1], rights)?;
             product.compute(In::of(lefts), In::of(rights), Out::of(totals), own)?;
             let to = to.slice(pair * sums..(pair + 1) * sums);
-            let Rounding { multiplier, zero_point, range: (min, max) } = rounding;
-            in_chunks(sums, |part| {
-                let totals = In::of(&*totals).slice(part.clone());
-                map(isa, totals, to.slice(part), |sum: f32| {
-                    let scaled = multiplier.apply(cut_i32(sum)).wrapping_add(zero_point);
-                    T::stored(scaled.clamp(min, max))
-                });
-                Ok(())
-            })?;
+            for (start, totals) in (0..sums).step_by(TOGETHER).zip(totals.chunks(TOGETHER)) {
+                poll::work(TOGETHER)?;
+                let mut whole = [0; TOGETHER];
+                map(isa, In::of(totals), Out::of(&mut whole), integer);
+                let whole = &whole[..totals.len().next_multiple_of(PADDING)];
+                rounding.compute(whole, to.slice(start..start + totals.len()).bytes())?;
+            }
         }
         Ok(())
     });
+}
+
+/// An integer that is a float: a cast saturates, for which compilers make no vectors.
+#[inline(always)]
+fn integer(x: f32) -> i32 {
+    /// Leaves integers in the low bits.
+    const INTEGER: f64 = 1.5 * (1u64 << 52) as f64;
+    low((f64::from(x) + INTEGER).to_bits().cast_signed())
 }
 
 /// Stored values less their zero point, as floats.
@@ -103,6 +104,13 @@ mod tests {
     use nnburst_kernels::kernels::gemm_f32::Layout;
 
     use super::*;
+
+    #[test]
+    fn integers_of_floats_are_themselves() {
+        for x in (-300..300).map(|x| x * 55_924).chain([1, -1, 1 << 24, -(1 << 24)]) {
+            assert_eq!(integer(f32_of(x)), x);
+        }
+    }
 
     #[test]
     fn sums_of_the_deepest_products_are_exact() {

@@ -2,13 +2,14 @@
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
+use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier};
+use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::blockwise;
-use super::byte_matmul::{self, BytePairs, Rounding};
+use super::byte_matmul::{self, BytePairs};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
@@ -402,8 +403,8 @@ fn products(
         if let Some(product) = product.filter(|_| pairs.fits()) {
             let label = Label { form: product.isa(), ..label };
             let scale = f64::from(a.scale) * f64::from(b.scale) / f64::from(result.scale);
-            let multiplier = BranchlessMultiplier::from(Multiplier::new(scale));
-            let rounding = Rounding { multiplier, zero_point: result.zero_point, range };
+            let multiplier = Multiplier::new(scale);
+            let rounding = RoundTwice::new(call.isa(), multiplier, result.zero_point, range);
             by_kind!(a.kind, [I8 i8, U8 u8], T => {
                 byte_matmul::emit::<T>(call, label, pairs, product, rounding);
             });

@@ -1,5 +1,6 @@
 //! Reductions over any axes.
 
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
@@ -19,6 +20,16 @@ struct Groups {
 impl Groups {
     fn count(&self) -> usize {
         self.reduced.iter().map(|&(extent, _)| extent).product()
+    }
+
+    /// Returns whether the elements of each result lie one behind the other.
+    fn are_rows(&self) -> bool {
+        let mut step = 1;
+        self.reduced.iter().rev().filter(|&&(extent, _)| extent != 1).all(|&(extent, stride)| {
+            let follows = stride == step;
+            step *= extent;
+            follows
+        })
     }
 
     fn place(axes: &[(usize, usize)], mut at: usize) -> usize {
@@ -129,16 +140,49 @@ fn stored_sum(
     }
     let (from_zero, to_zero) = (input.zero_point, result.zero_point);
     let (min, max) = result.kind.range();
+    let (isa, are_rows) = (call.isa(), groups.are_rows());
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<T>(0));
         for at in poll::each(0..to.len(), 2 * count) {
-            let sum = groups.fold(from, at, 0i64, |sum, x| sum + i64::from(x.wide() - from_zero));
+            let sum = if are_rows {
+                let (row, mut sum) = (from.slice(at * count..(at + 1) * count), 0);
+                isa.run(RowSum { row, sum: &mut sum });
+                sum - whole * i64::from(from_zero)
+            } else {
+                groups.fold(from, at, 0i64, |sum, x| sum + i64::from(x.wide() - from_zero))
+            };
             let scaled = multiplier.apply(low(sum)).wrapping_add(to_zero);
             to.set(at, T::stored(scaled.clamp(min, max)));
         }
         Ok(())
     }));
     Ok(())
+}
+
+/// The sum of a row of stored values.
+struct RowSum<'a, T> {
+    row: In<'a, T>,
+    sum: &'a mut i64,
+}
+
+impl<T: Stored> Loop for RowSum<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        /// Elements of a block, and of as many blocks as 32 bits hold the sums of.
+        const BLOCK: usize = 64;
+        const EXACT: usize = BLOCK << 14;
+        let Self { row, sum } = self;
+        let whole = row.len() / BLOCK * BLOCK;
+        for start in (0..whole).step_by(EXACT) {
+            let mut sums = [0i32; BLOCK];
+            for at in (start..whole.min(start + EXACT)).step_by(BLOCK) {
+                let block = row.block::<BLOCK>(at);
+                sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x.wide());
+            }
+            *sum += sums.iter().map(|&sum| i64::from(sum)).sum::<i64>();
+        }
+        *sum += row.slice(whole..row.len()).iter().map(|x| i64::from(x.wide())).sum::<i64>();
+    }
 }
 
 /// The greatest or least element.
