@@ -103,6 +103,12 @@ impl Strided {
                 if poll::work(ROW_NS + (end - start) * ELEMENT_NS).is_err() {
                     return;
                 }
+                if step == 2 {
+                    let first = from.cast_unsigned() + 2 * start;
+                    let pairs = input.slice(first..first + 2 * (end - start) - 1);
+                    isa.run(EverySecond { pairs, output: target.slice(start..end) });
+                    continue;
+                }
                 for at in start..end {
                     target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
                 }
@@ -130,6 +136,28 @@ impl Strided {
                 (0..columns.0).map(move |column| from + column * columns.1)
             })
         })
+    }
+}
+
+/// Every second element, the first and the last included.
+struct EverySecond<'a, T> {
+    pairs: In<'a, T>,
+    output: Out<'a, T>,
+}
+
+impl<T: Element> Loop for EverySecond<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        const BLOCK: usize = 16;
+        let Self { pairs, output } = self;
+        // The element behind the last one may not be there.
+        let whole = output.len().saturating_sub(1) / BLOCK * BLOCK;
+        for at in (0..whole).step_by(BLOCK) {
+            let halves = [pairs.block::<BLOCK>(2 * at), pairs.block::<BLOCK>(2 * at + BLOCK)];
+            let second = |k: usize| halves[2 * k / BLOCK][2 * k % BLOCK];
+            output.set_block::<BLOCK>(at, std::array::from_fn(second));
+        }
+        (whole..output.len()).for_each(|at| output.set(at, pairs.get(2 * at)));
     }
 }
 
@@ -308,6 +336,20 @@ mod tests {
                 let (column, rest) = (at % columns, at / columns);
                 let place = rest / rows * 2500 + rest % rows + column * 50;
                 assert_eq!(*got, input[place], "{rows} by {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_second_element_of_any_many() {
+        let input: Vec<u32> = (0..100).collect();
+        for isa in Isa::all() {
+            for count in 1..=50 {
+                let mut output = vec![0; count];
+                let strided = Strided::new(100 - 2 * count + 1, [(count, 2)]);
+                strided.run(isa, In::of(&input), Out::of(&mut output));
+                let want: Vec<u32> = (0..100).skip(101 - 2 * count).step_by(2).collect();
+                assert_eq!(output, want, "{isa:?}");
             }
         }
     }

@@ -165,7 +165,11 @@ impl Axis {
     pub(crate) fn tap_range(self, output: usize) -> std::ops::Range<usize> {
         let start = output * self.stride;
         // Of the filter those alone, however much of it there is.
-        let until = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
+        let until = |end: usize| match (end.saturating_sub(start), self.dilation) {
+            // A division takes as long as copying a tap.
+            (taps, 1) => taps,
+            (steps, dilation) => steps.div_ceil(dilation),
+        };
         until(self.head)..until(self.head + self.input).min(self.filter)
     }
 }

@@ -13,6 +13,7 @@ use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::depthwise::{EXACT_TAPS, TapSums};
 use super::dots::{dots, exact};
 use super::math::{Stored, StoredType, apply_wide, low};
+use super::products::copy_span;
 use crate::lowering::Lowered;
 use crate::ops::support::{Axis, Image, Padding, Window, plain};
 
@@ -240,7 +241,7 @@ impl ConvWindows {
                 let in_x = x * self.horizontal.stride + columns.start - self.horizontal.head;
                 let from = self.input.at(0, in_y, in_x, 0);
                 let patch = &mut patch[columns.start * channels..columns.end * channels];
-                patch.copy_from_slice(&image[from..from + patch.len()]);
+                copy_span(&image[from..from + patch.len()], patch);
                 continue;
             }
             for (tap_x, in_x) in self.horizontal.taps(x) {

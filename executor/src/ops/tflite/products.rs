@@ -171,3 +171,41 @@ impl ByteProducts {
         Ok(())
     }
 }
+
+/// Copies as many bytes as both have. The few of a window's line take no call, which would last as
+/// long as they do.
+#[inline(always)]
+pub(super) fn copy_span(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        4..8 => copy_ends::<4>(from, to),
+        8..16 => copy_ends::<8>(from, to),
+        16..32 => copy_ends::<16>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// The first `N` bytes and the last `N`, which may be some of the same.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut()) {
+        *to = *from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_any_length_are_copied() {
+        let from: Vec<u8> = (0..100).collect();
+        for len in 0..=100 {
+            let mut to = vec![255; len];
+            copy_span(&from[..len], &mut to);
+            assert_eq!(to, from[..len]);
+        }
+    }
+}
