@@ -1,6 +1,7 @@
 //! What steps of floats compute, for passes that know patterns of several.
 
 use nnburst_kernels::kernels::binary_f32::Arithmetic;
+use nnburst_kernels::kernels::transcendental_f32::Function;
 use nnburst_kernels::tensor::Shape;
 
 /// The function of a step of 32-bit floats, without an activation.
@@ -13,6 +14,8 @@ pub(crate) enum Recipe {
     },
     /// Inputs 0 and 1, combined.
     Binary(Arithmetic, [Spread; 2]),
+    /// A function of each element of input 0.
+    Map(Function),
     /// 1 over the square root of each element.
     InverseRoots,
 }

@@ -10,6 +10,7 @@ use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::support::{compiled, dispatch, emit_each, plain};
+use crate::lowering::recipe::Recipe;
 use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static LOGISTIC: Op = Op { lower: |op| lower(op, Function::Logistic) };
@@ -46,6 +47,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
             map.compute(from, to);
             Ok(())
         });
+        op.recipe(Recipe::Map(curve));
         return Ok(());
     }
     match function {

@@ -21,6 +21,7 @@ use crate::lowering::step::DynamicTarget;
 use crate::lowering::{CompileError, Control, OpBuilder};
 use crate::plan::layout::ArenaLayout;
 use crate::plan::passes::compose::compose;
+use crate::plan::passes::elements::join_elements;
 use crate::plan::passes::fold::fold;
 use crate::plan::passes::fuse::fuse;
 use crate::plan::passes::join::{drop_borders, join, share, view};
@@ -154,6 +155,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     keep_short_whole(&mut draft.steps);
     view(draft);
     join(draft);
+    join_elements(draft, context.isa);
     share(draft);
     sequence(draft);
     // Passes end early where the work is to end; whoever lays the draft out notices.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod cells;
+mod elements;
 mod net;
 mod norms;
 

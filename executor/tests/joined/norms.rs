@@ -49,13 +49,13 @@ fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u
 
 #[test]
 fn a_layer_normalisation_is_one_step_with_the_same_bits() {
-    for (twist, steps) in [
-        (Twist::None, 1),
-        (Twist::Swapped, 1),
-        (Twist::Shown, 11),
-        (Twist::Activated, 11),
-        (Twist::Other, 12),
-        (Twist::ByRow, 11),
+    for (twist, is_one) in [
+        (Twist::None, true),
+        (Twist::Swapped, true),
+        (Twist::Shown, false),
+        (Twist::Activated, false),
+        (Twist::Other, false),
+        (Twist::ByRow, false),
     ] {
         for extents in [[7, 7], [5, 48], [3, 21]] {
             if twist == Twist::ByRow && extents[0] != extents[1] {
@@ -66,7 +66,8 @@ fn a_layer_normalisation_is_one_step_with_the_same_bits() {
             let outputs = norm(&mut net, x, extents, twist);
             let model = net.model(&outputs);
             compare(&format!("{twist:?} of {extents:?}"), &model, |isa, kernels, _| {
-                assert_eq!(kernels.len(), steps, "{twist:?}, {isa:?}: {kernels:?}");
+                let has_norm = kernels.contains(&"layer_norm_f32");
+                assert_eq!(has_norm, is_one, "{twist:?}, {isa:?}: {kernels:?}");
             });
         }
     }

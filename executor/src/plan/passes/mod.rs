@@ -1,6 +1,7 @@
 //! Passes over the steps of a stage: fewer steps and less memory for the same bits.
 
 pub(super) mod compose;
+pub(super) mod elements;
 pub(super) mod fold;
 pub(super) mod fuse;
 pub(super) mod join;
