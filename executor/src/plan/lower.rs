@@ -152,10 +152,10 @@ fn improve(context: &Context, draft: &mut Draft) {
     compose(draft, context.isa);
     normalise(draft, context.isa, context.threads);
     fuse(draft, context.threads);
-    keep_short_whole(&mut draft.steps);
     view(draft);
     join(draft);
-    join_elements(draft, context.isa);
+    join_elements(draft, context.isa, context.threads);
+    keep_short_whole(&mut draft.steps);
     share(draft);
     sequence(draft);
     // Passes end early where the work is to end; whoever lays the draft out notices.

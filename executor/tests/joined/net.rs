@@ -162,8 +162,11 @@ pub(crate) fn some_bytes(operand: &Operand, seed: u32) -> Vec<u8> {
 pub(crate) type Ran = (Vec<&'static str>, Vec<Vec<u8>>);
 
 pub(crate) fn run(model: &Model, isa: Isa, apart: bool) -> Ran {
-    let options = CompileOptions { isa: Some(isa), apart, ..CompileOptions::default() };
-    let plan = Plan::compile(model, &options).unwrap();
+    run_with(model, &CompileOptions { isa: Some(isa), apart, ..CompileOptions::default() })
+}
+
+fn run_with(model: &Model, options: &CompileOptions) -> Ran {
+    let plan = Plan::compile(model, options).unwrap();
     let kernels = plan.labels().map(|(_, _, label)| label.kernel).collect();
     let inputs = model.main.input_indexes.iter().zip(7..);
     let inputs: Vec<Vec<u8>> =
@@ -190,8 +193,8 @@ pub(crate) fn signed() -> Operand {
     Operand::tensor(OperandType::TensorQuant8AsymmSigned, Vec::new()).with_quantization(0.125, -7)
 }
 
-/// Runs a model in every form, joined and apart, which must give the same, and has a look at the
-/// names of the kernels that are left and of all.
+/// Runs a model in every form, joined, shared between threads and apart, which must give the same,
+/// and has a look at the names of the kernels that are left and of all.
 pub(crate) fn compare(
     what: &str,
     model: &Model,
@@ -201,6 +204,8 @@ pub(crate) fn compare(
         let (kernels, joined) = run(model, isa, false);
         let (all, apart) = run(model, isa, true);
         assert!(joined == apart, "{what}, {isa:?}: {kernels:?} differ from {all:?}");
+        let two = CompileOptions { isa: Some(isa), threads: 2, ..CompileOptions::default() };
+        assert!(run_with(model, &two).1 == apart, "{what}, {isa:?}: {kernels:?} by two threads");
         look(isa, &kernels, &all);
     }
 }

@@ -1,13 +1,18 @@
 //! Functions of elements one behind the other that become one step: each reads from L2 what the one
 //! before wrote there. A block of elements goes through all of them while it is in L1.
 
+use std::ops::Range;
+
 use nnburst_kernels::kernels::NO_CLAMP;
 use nnburst_kernels::kernels::binary_f32::Binary;
 use nnburst_kernels::kernels::transcendental_f32::Map;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, Out, poll};
 
+use super::runs::{Run, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
+use crate::lowering::io::share_stride;
+use crate::lowering::pieces::Pieces;
 use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::step::Work;
 use crate::lowering::{Io, Label, Words};
@@ -23,24 +28,11 @@ const MOST: usize = 16;
 const IN_PLACE: [usize; MOST] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Makes one step of each run of such steps, with the same bits.
-pub(in crate::plan) fn join_elements(draft: &mut Draft, isa: Isa) {
-    let readers = draft.readers();
-    let mut at = 0;
-    while at < draft.steps.len() {
-        if poll::work(64).is_err() {
-            return;
-        }
-        let count = run_length(draft, &readers, at);
-        if count > 1
-            && let Some(program) = Program::of(draft, at, count, isa)
-        {
-            let joined: Vec<_> = draft.steps.drain(at..at + count).collect();
-            if let Some(step) = program.into_step(draft, joined) {
-                draft.steps.insert(at, step);
-            }
-        }
-        at += 1;
-    }
+pub(in crate::plan) fn join_elements(draft: &mut Draft, isa: Isa, threads: usize) {
+    replace_runs(draft, threads, |draft, readers, at| {
+        let count = run_length(draft, readers, at);
+        (count > 1).then(|| Program::of(draft, at, count, isa))?
+    });
 }
 
 /// The number of elements of a step's result, if it is a function of elements.
@@ -110,6 +102,7 @@ enum Each {
 /// A run of functions.
 #[derive(Debug)]
 struct Program {
+    steps: Range<usize>,
     calls: Vec<Call>,
     /// Those of as many elements as the output come first.
     inputs: Vec<DraftPlace>,
@@ -231,6 +224,7 @@ impl Program {
         }
         let (calls, kept) = run.calls(isa, each.len())?;
         Some(Self {
+            steps: at..at + count,
             calls,
             in_place,
             kept,
@@ -242,33 +236,43 @@ impl Program {
     }
 
     /// The step in the place of those joined.
-    fn into_step(mut self, draft: &mut Draft, joined: Vec<DraftStep>) -> Option<DraftStep> {
+    fn step(
+        mut self,
+        draft: &mut Draft,
+        joined: &[DraftStep],
+        last: DraftStep,
+        threads: usize,
+    ) -> DraftStep {
+        let steps = || joined.iter().chain(std::iter::once(&last));
         let label = Label {
             kernel: "elements_f32",
-            form: joined.first()?.label.form,
-            shape: Words::list(joined.iter().map(|step| step.label.shape.clone()).collect()),
-            operations: joined.iter().map(|step| step.label.operations).sum(),
+            form: joined.first().map_or(last.label.form, |step| step.label.form),
+            shape: Words::list(steps().map(|step| step.label.shape.clone()).collect()),
+            operations: steps().map(|step| step.label.operations).sum(),
         };
-        let last = joined.into_iter().next_back()?;
-        let len = (self.kept + self.repeated.len()) * self.block * size_of::<f32>();
-        let scratch = DraftPlace::local(draft.add_local(len), len);
+        let blocks = self.count.div_ceil(self.block);
+        let Pieces { pieces, shared } = Pieces::of(&label, blocks, threads);
+        let scratch_share = (self.kept + self.repeated.len()) * self.block * size_of::<f32>();
+        let sharers = if shared { threads } else { 1 };
+        let len = share_stride(scratch_share) * (sharers - 1) + scratch_share;
         let inputs = std::mem::take(&mut self.inputs);
         let in_place = &IN_PLACE[..self.in_place];
-        Some(DraftStep {
+        let run = move |io: Io<'_>, blocks: Range<usize>| self.run(io, blocks);
+        DraftStep {
             label,
             inputs,
-            scratch,
-            scratch_share: len,
-            work: Work::Whole(Box::new(move |io| self.run(io))),
+            scratch: DraftPlace::local(draft.add_local(len), len),
+            scratch_share,
+            work: Work::Bands { count: blocks, pieces, shared, run: Box::new(run) },
             part: None,
             recipe: None,
             in_place,
             rows: Vec::new(),
             ..last
-        })
+        }
     }
 
-    fn run(&self, mut io: Io<'_>) -> Result<(), String> {
+    fn run(&self, mut io: Io<'_>, blocks: Range<usize>) -> Result<(), String> {
         let inputs = io.inputs_and_outputs();
         let scratch = io.scratch_slice::<f32>();
         let (_, rows) = scratch.split_at_mut(self.kept * self.block);
@@ -280,7 +284,8 @@ impl Program {
         let output = inputs.output::<f32>(0);
         // Looked up once: to do so for each block takes as long as a function of it.
         let inputs: [In<'_, f32>; MOST] = std::array::from_fn(|at| inputs.input(at));
-        for start in (0..self.count).step_by(self.block) {
+        for block in blocks {
+            let start = block * self.block;
             let places = start..self.count.min(start + self.block);
             poll::work(self.calls.len() * places.len())?;
             let kept = |at: usize| scratch.slice(at * self.block..at * self.block + places.len());
@@ -299,5 +304,17 @@ impl Program {
             }
         }
         Ok(())
+    }
+}
+
+impl Run for Program {
+    fn steps(&self) -> Range<usize> {
+        self.steps.clone()
+    }
+
+    fn replace(self, draft: &mut Draft, mut steps: Vec<DraftStep>, threads: usize) {
+        let Some(last) = steps.pop() else { return };
+        let step = self.step(draft, &steps, last, threads);
+        draft.steps.push(step);
     }
 }
