@@ -170,6 +170,10 @@ fn depthwise(c: &mut Criterion) {
     convolution(c, "depthwise_f32", multiplies, |isa| {
         depthwise_f32::Depthwise::new(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
     });
+    let dilated = Patches { dilation_h: 2, dilation_w: 2, top: 2, left: 2, ..patches };
+    convolution(c, "depthwise_dilated_f32", multiplies, |isa| {
+        depthwise_f32::Depthwise::new(isa, dilated, &weights, &bias, NO_CLAMP).unwrap()
+    });
     convolution(c, "depthwise_ordered_f32", multiplies, |isa| {
         depthwise_f32::Depthwise::ordered(isa, patches, &weights, &bias, NO_CLAMP).unwrap()
     });

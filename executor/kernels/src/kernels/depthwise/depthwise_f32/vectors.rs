@@ -16,32 +16,63 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
-        // A copy, which the compiler knows that no store changes.
-        let p = &{ *p };
-        // SAFETY: as the caller promises.
-        unsafe {
-            if p.fill_halves::<S::F32>() {
-                slide::<S::F32, 3, 2, ORDERED>(isa, &p.pairs());
-                if p.count % 2 != 0 {
-                    column::<S::F32, ORDERED>(isa, &p.last(1));
+        let every = p.alike();
+        for first in 0..every.min(p.count) {
+            // A copy, which the compiler knows that no store changes.
+            let p = &p.every(every, first);
+            // SAFETY: as the caller promises.
+            unsafe {
+                if p.fill_halves::<S::F32>() {
+                    slide::<S::F32, 3, 2, ORDERED>(isa, &p.pairs());
+                    if !p.count.is_multiple_of(2) {
+                        column::<S::F32, ORDERED>(isa, &p.last(1));
+                    }
+                } else if p.count == 1 && p.height > 1 {
+                    column::<S::F32, ORDERED>(isa, p);
+                } else {
+                    match (p.columns, p.step) {
+                        (2, step) if step == p.tap_column => slide::<S::F32, 2, 1, ORDERED>(isa, p),
+                        (3, step) if step == p.tap_column => slide::<S::F32, 3, 1, ORDERED>(isa, p),
+                        (3, step) if step == 2 * p.tap_column => {
+                            slide::<S::F32, 3, 2, ORDERED>(isa, p);
+                        }
+                        (5, step) if step == p.tap_column => slide::<S::F32, 5, 1, ORDERED>(isa, p),
+                        (5, step) if step == 2 * p.tap_column => {
+                            slide::<S::F32, 5, 2, ORDERED>(isa, p);
+                        }
+                        _ => any::<S::F32, ORDERED>(isa, p),
+                    }
                 }
-                return;
-            }
-            if p.count == 1 && p.height > 1 {
-                return column::<S::F32, ORDERED>(isa, p);
-            }
-            match (p.columns, p.step) {
-                (3, step) if step == p.tap_column => slide::<S::F32, 3, 1, ORDERED>(isa, p),
-                (3, step) if step == 2 * p.tap_column => slide::<S::F32, 3, 2, ORDERED>(isa, p),
-                (5, step) if step == p.tap_column => slide::<S::F32, 5, 1, ORDERED>(isa, p),
-                (5, step) if step == 2 * p.tap_column => slide::<S::F32, 5, 2, ORDERED>(isa, p),
-                _ => any::<S::F32, ORDERED>(isa, p),
             }
         }
     }
 }
 
 impl Pixels {
+    /// Every how many pixels windows share columns: as many as columns of a dilated window are
+    /// apart. Such pixels by themselves have windows that aren't dilated.
+    #[inline(always)]
+    fn alike(&self) -> usize {
+        let is_dilated = self.columns > 1 && self.tap_column > self.step && self.step > 0;
+        match is_dilated && self.tap_column.is_multiple_of(self.step) {
+            true => self.tap_column / self.step,
+            false => 1,
+        }
+    }
+
+    /// Pixel `first`, which there is, and from there on one of `every` pixels.
+    #[inline(always)]
+    fn every(&self, every: usize, first: usize) -> Self {
+        Self {
+            input: self.input.wrapping_add(first * self.step),
+            output: self.output.wrapping_add(first * self.output_step),
+            step: every * self.step,
+            output_step: every * self.output_step,
+            count: (self.count - first).div_ceil(every),
+            ..*self
+        }
+    }
+
     /// Returns whether two neighbouring pixels are one vector, in the input and the output: the
     /// windows of both are then those of twice as many channels, two columns apart.
     #[inline(always)]
