@@ -6,8 +6,9 @@ use nnburst_kernels::tensor::poll::Halted;
 use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
 use super::Op;
+use super::extremes::Extremes;
 use super::sort::{Ranked, sort_by};
-use super::support::{bad_kind, plain, same_quantisation};
+use super::support::{bad_kind, compiled, plain, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static ARGMAX: Op = Op { lower: |op| lower_arg(op, true) };
@@ -53,21 +54,12 @@ fn emit_arg<T: Element>(
     axis: usize,
     largest: bool,
 ) -> Lowered {
-    let (outer, extent, inner) = shape.around(axis);
-    op.emit(plain("arg", shape, 0), move |io: Io<'_>| {
+    let extremes = Extremes::new(op.isa(), shape.around(axis), largest);
+    let label = compiled(op.isa(), "arg", shape, shape.elements() as u64);
+    let bytes = extremes.scratch_len() * size_of::<T>();
+    op.emit_with_scratch(label, bytes, move |mut io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<i32>(0));
-        for at in poll::each(0..outer * inner, 8) {
-            let first = at / inner * extent * inner + at % inner;
-            let (mut best, mut best_at) = (input.get(first), 0);
-            for position in poll::each(1..extent, 8) {
-                let value = input.get(first + position * inner);
-                if if largest { value > best } else { value < best } {
-                    (best, best_at) = (value, position);
-                }
-            }
-            output.set(at, i32::try_from(best_at).unwrap_or(i32::MAX));
-        }
-        Ok(())
+        Ok(extremes.find(input, output, io.scratch_slice())?)
     });
     Ok(())
 }

@@ -20,6 +20,7 @@ mod conv_taps;
 mod depthwise_conv_2d;
 mod detection;
 mod elementwise;
+mod extremes;
 mod farmhash;
 mod fill;
 mod fully_connected;
