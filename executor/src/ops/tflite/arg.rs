@@ -5,12 +5,13 @@ use std::ops::Deref;
 use half::f16;
 use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{ChannelQuant, OperandType};
+use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::tensor::quant::activation_range;
 use nnburst_kernels::tensor::{OpError, Shape};
 
 use super::math::rational_tanh;
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
-use crate::ops::support::plain;
+use crate::ops::support::{emit_each, plain};
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,6 +365,13 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
 
     /// The label of such a step.
     #[inline(never)]
+    /// Adds a step that looks up each byte of the first input in a table.
+    pub(super) fn look_up(&mut self, shape: &Shape, table: [u8; 256]) {
+        let lookup = ByteTable::new(self.isa(), table);
+        let label = Label { form: lookup.isa(), ..self.label(shape) };
+        emit_each(self.op, label, move |from, to| lookup.compute(from, to));
+    }
+
     pub(super) fn label(&self, shape: &Shape) -> Label {
         let operations = u64::try_from(shape.elements()).unwrap_or(u64::MAX);
         plain(self.name, shape, operations)

@@ -1,11 +1,12 @@
 //! From one type of numbers to another.
 
 use half::f16;
+use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::tensor::quant::Multiplier;
-use nnburst_kernels::tensor::{In, OpError, Out, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, cut, f32_of, low, narrow, real_at, round_i32};
+use super::math::{Stored, cut, f32_of, f64_of, low, narrow, real_at, round_i32};
 use crate::lowering::Lowered;
 
 /// FLOAT32 to stored values, or stored values to others by a multiplier.
@@ -44,9 +45,9 @@ pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
-/// Adds a step that computes each integer of the result from that of the input, some at a time:
-/// what is read from any type and written to any other is compiled for each type, not for each pair
-/// and function.
+/// Adds a step that computes each integer of the result from that of the input: bytes from bytes by
+/// a table, others some at a time. What is read from any type and written to any other is compiled
+/// for each type, not for each pair and function.
 pub(super) fn each_integer(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
@@ -54,6 +55,20 @@ pub(super) fn each_integer(
     each: impl Fn(i32) -> i32 + Send + Sync + 'static,
 ) -> Lowered {
     const SPAN: usize = 256;
+    // One function for both: called from two places, `each` would not be inlined into a loop.
+    let apply = move |values: &mut [i32]| values.iter_mut().for_each(|x| *x = each(*x));
+    let is_byte = |kind| matches!(kind, ElementKind::I8 | ElementKind::U8);
+    if is_byte(input.kind) && is_byte(result) {
+        let stored = |byte: u8| match input.kind {
+            ElementKind::I8 => i32::from(byte.cast_signed()),
+            _ => i32::from(byte),
+        };
+        let mut values = [0; 256];
+        values.iter_mut().zip(0..=u8::MAX).for_each(|(value, byte)| *value = stored(byte));
+        apply(&mut values);
+        call.look_up(&input.shape, values.map(|value| value.to_le_bytes()[0]));
+        return Ok(());
+    }
     let read: fn(In<'_, u8>, &mut [i32]) = match input.kind {
         ElementKind::I32 => |from, to| from.cast().copy_to(to),
         kind => by_kind!(kind, [I8 i8, U8 u8, I16 i16], T => |from, to| {
@@ -75,7 +90,7 @@ pub(super) fn each_integer(
             let end = count.min(first + SPAN);
             let values = &mut values[..end - first];
             read(from.slice(first * bytes..end * bytes), values);
-            values.iter_mut().for_each(|x| *x = each(*x));
+            apply(values);
             write(values, to.slice(first * result_bytes..end * result_bytes));
         }
         Ok(())
@@ -133,11 +148,45 @@ pub(super) fn cast(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let shape = call.set(0, &extents)?;
     (input.scale, input.zero_point) = (1.0, 0);
     let to = result.kind;
+    use ElementKind::{Bool, F32, I8, I32, I64, U8};
+    // Those that networks have.
+    match (input.kind, to) {
+        (Bool, F32) => return directly(call, &shape, |x: u8| f32::from(u8::from(x != 0))),
+        (Bool, I32) => return directly(call, &shape, |x: u8| i32::from(x != 0)),
+        (U8, F32) => return directly(call, &shape, |x: u8| f32::from(x)),
+        (U8, I32) => return directly(call, &shape, |x: u8| i32::from(x)),
+        (I8, F32) => return directly(call, &shape, |x: i8| f32::from(x)),
+        (I8, I32) => return directly(call, &shape, |x: i8| i32::from(x)),
+        (I32, F32) => return directly(call, &shape, f32_of),
+        (I32, I64) => return directly(call, &shape, |x: i32| i64::from(x)),
+        (I64, F32) => return directly(call, &shape, |x: i64| narrow(f64_of(x))),
+        (I64, I32) => return directly(call, &shape, low),
+        _ => {}
+    }
     let width = to.bytes();
     call.step(&shape, move |io| {
         let (from, into) = (io.input::<u8>(0), io.output::<u8>(0));
         for at in poll::each(0..into.len() / width, 8) {
             put(&input, from, at, to, into);
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Adds a step with one loop for a pair of types.
+fn directly<T: Element, U: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    shape: &Shape,
+    each: impl Fn(T) -> U + Send + Sync + Copy + 'static,
+) -> Lowered {
+    const SPAN: usize = 4096;
+    let isa = call.isa();
+    call.step(shape, move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<U>(0));
+        for first in poll::each((0..to.len()).step_by(SPAN), SPAN / 4) {
+            let part = first..to.len().min(first + SPAN);
+            map(isa, from.slice(part.clone()), to.slice(part), each);
         }
         Ok(())
     });

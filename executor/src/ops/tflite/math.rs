@@ -193,11 +193,6 @@ pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {
     }
 }
 
-/// Writes a table's entry for each byte of the input.
-pub(super) fn look_up(table: &[u8; 256], input: In<'_, u8>, output: Out<'_, u8>) {
-    output.fill(input.iter().map(|byte| table[usize::from(byte)]));
-}
-
 /// A table of 8-bit values: `f` of each real number, at the result's scale.
 pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 256] {
     let (min, max) = result.kind.range();

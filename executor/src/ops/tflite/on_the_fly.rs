@@ -129,7 +129,8 @@ impl Loop for Extremes<'_> {
         let whole = self.row.len() / LANES * LANES;
         for at in (0..whole).step_by(LANES) {
             let block = self.row.block::<LANES>(at);
-            for ((low, high), x) in lows.iter_mut().zip(&mut highs).zip(block) {
+            // By reference: to be iterated over by value, a block would go through memory.
+            for ((low, high), &x) in lows.iter_mut().zip(&mut highs).zip(&block) {
                 *low = if x < *low { x } else { *low };
                 *high = if x > *high { x } else { *high };
             }
@@ -185,7 +186,7 @@ impl<T: Element, F: Fn(f32, f32) -> T> Loop for Quantise<'_, T, F> {
         let whole = blocks.len() * BLOCK;
         for (at, elements) in blocks.iter_mut().enumerate() {
             let floats = self.from.block::<BLOCK>(at * BLOCK);
-            for (element, x) in elements.iter_mut().zip(floats) {
+            for (element, &x) in elements.iter_mut().zip(&floats) {
                 *element = of(x);
             }
         }

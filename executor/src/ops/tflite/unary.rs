@@ -10,7 +10,7 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::convert::each_integer;
-use super::math::{Stored, f32_of, look_up, low, round_i32, table};
+use super::math::{Stored, f32_of, low, round_i32, table};
 use super::tables::{between, wide_table};
 use crate::lowering::{Label, Lowered};
 use crate::ops::byte_table;
@@ -54,11 +54,7 @@ pub(super) fn real(call: &mut OperatorCall<'_, '_>, f: fn(f32) -> f32) -> Lowere
         ElementKind::F16 => each(call, &input, move |x: f16| f16::from_f32(f(x.to_f32()))),
         ElementKind::F64 => each(call, &input, move |x: f64| f64::from(f(super::math::narrow(x)))),
         ElementKind::I8 | ElementKind::U8 => {
-            let table = table(&input, &result, f);
-            call.step(&input.shape, move |io| {
-                look_up(&table, io.input(0), io.output(0));
-                Ok(())
-            });
+            call.look_up(&input.shape, table(&input, &result, f));
             Ok(())
         }
         ElementKind::I16 => {
