@@ -39,7 +39,7 @@ pub struct ExtensionForm {
 pub fn fuzz_extension(bytes: &[u8]) -> (ExtensionForm, bool) {
     let rng = &mut TestRng::of_bytes(bytes);
     let about = &OPERATIONS[rng.below(OPERATIONS.len())];
-    let signatures: Vec<&Signature> = signatures_of(about.number).collect();
+    let signatures: Vec<&Signature> = signatures_of(about.name).collect();
     let form = ExtensionForm { number: about.number, form: rng.below(signatures.len()) };
     let Some(signature) = signatures.get(form.form) else { return (form, false) };
     let rank = rng.between(signature.ranks.0, signature.ranks.1);
@@ -65,15 +65,15 @@ pub fn fuzz_extension(bytes: &[u8]) -> (ExtensionForm, bool) {
     (form, run(&model, &mut inputs, rng))
 }
 
-fn signatures_of(number: u16) -> impl Iterator<Item = &'static Signature> {
-    SIGNATURES.iter().filter(move |it| it.numbers.contains(&number))
+fn signatures_of(name: &str) -> impl Iterator<Item = &'static Signature> {
+    SIGNATURES.iter().filter(move |it| it.names.contains(&name))
 }
 
 /// All that [`fuzz_extension`] makes models of.
 pub fn extension_forms() -> impl Iterator<Item = ExtensionForm> {
     OPERATIONS.iter().flat_map(|about| {
         let number = about.number;
-        (0..signatures_of(number).count()).map(move |form| ExtensionForm { number, form })
+        (0..signatures_of(about.name).count()).map(move |form| ExtensionForm { number, form })
     })
 }
 
