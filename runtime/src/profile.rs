@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 pub use nnburst_executor::{Bandwidth, Ceilings, Label, Peak, StepTime, Words};
 use nnburst_executor::{
-    CompileOptions, Control, ExtensionRegistry, Input, Isa, Output, Plan, TfliteExecutor,
+    CompileOptions, Control, ExtensionRegistry, Input, Isa, Output, Plan, RunError, Session,
+    TfliteExecutor,
 };
 use nnburst_hal::{HalError, Model, View, ViewMut, tflite_extension};
 
@@ -59,6 +60,7 @@ impl Profile {
         let (mut session, control) = (plan.session(), Control::default());
         let inputs: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
         let mut buffers = output_buffers(model);
+        fit(&mut session, &inputs, &mut buffers, &control)?;
         let outputs: Vec<_> =
             buffers.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
         let mut whole = Vec::with_capacity(runs);
@@ -82,14 +84,39 @@ impl Profile {
     }
 }
 
-/// Room for each output; for those of open shapes a megabyte.
+/// Room for each output whose bytes the model tells.
 fn output_buffers(model: &Model) -> Vec<Vec<u8>> {
     let size = |&index: &u32| {
         let operand = model.main.operands.get(usize::try_from(index).ok()?)?;
         operand.data_size()
     };
     let indexes = model.main.output_indexes.iter();
-    indexes.map(|index| vec![0; size(index).unwrap_or(1 << 20)]).collect()
+    indexes.map(|index| vec![0; size(index).unwrap_or(0)]).collect()
+}
+
+/// Gives outputs of open shapes, and of an extension's types, the room that an execution asks for.
+fn fit(
+    session: &mut Session,
+    inputs: &[Input<'_>],
+    buffers: &mut [Vec<u8>],
+    control: &Control<'_>,
+) -> Result<()> {
+    loop {
+        let outputs: Vec<_> =
+            buffers.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
+        let short = match session.run(inputs, &outputs, control) {
+            Ok(()) => return Ok(()),
+            Err(RunError::InsufficientSize { index, needed, given }) if given < needed => {
+                (index, needed)
+            }
+            Err(error) => return Err(refused(error)),
+        };
+        let (index, needed) = short;
+        let buffer =
+            buffers.get_mut(index).ok_or_else(|| refused("an output that is not there"))?;
+        buffer.try_reserve_exact(needed).map_err(refused)?;
+        buffer.resize(needed, 0);
+    }
 }
 
 fn refused(error: impl std::fmt::Display) -> RuntimeError {
