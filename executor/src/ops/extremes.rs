@@ -258,8 +258,7 @@ mod tests {
         let columns = [(1, 5, 7), (2, 300, 3), (3, 21, 64), (1, 9, 131)];
         for around in rows.into_iter().chain(columns) {
             let x: Vec<T> = (0..around.0 * around.1 * around.2).map(&number).collect();
-            for (isa, largest) in Isa::all().into_iter().flat_map(|isa| [(isa, true), (isa, false)])
-            {
+            for (isa, largest) in Isa::all().flat_map(|isa| [(isa, true), (isa, false)]) {
                 let extremes = Extremes::new(isa, around, largest);
                 let mut places = vec![-1; around.0 * around.2];
                 let mut own = vec![T::default(); extremes.scratch_len()];
@@ -271,16 +270,19 @@ mod tests {
 
     #[test]
     fn places_are_those_of_a_plain_search() {
-        let random = |seed: usize| seed.wrapping_mul(2_654_435_761) >> 7;
-        check(|at| (random(at) % 256) as u8);
-        check(|at| (random(at) % 7) as i8);
-        check(|at| random(at) as i32);
-        check(|at| random(at) as f32);
+        let random = |at: usize| {
+            let [a, b, ..] = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+            i16::from_be_bytes([a, b])
+        };
+        check(|at| random(at).to_le_bytes()[0]);
+        check(|at| i8::try_from(random(at) % 7).unwrap());
+        check(|at| i32::from(random(at)) * 1000);
+        check(|at| f32::from(random(at)));
     }
 
     #[test]
     fn a_nan_is_found_where_it_comes_first_alone() {
-        let random = |at: usize| (at.wrapping_mul(2_654_435_761) >> 9) % 11;
-        check(|at| if random(at) < 4 { f32::NAN } else { random(at) as f32 });
+        let random = |at: usize| u8::try_from((at.wrapping_mul(2_654_435_761) >> 9) % 11).unwrap();
+        check(|at| if random(at) < 4 { f32::NAN } else { f32::from(random(at)) });
     }
 }
