@@ -12,7 +12,7 @@ use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
-use nnburst_kernels::kernels::gemm_i8::{Bytes, Weights};
+use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
@@ -123,6 +123,18 @@ fn gemm(c: &mut Criterion) {
     convolution(c, "gemm_i8", multiplies, |isa| {
         let weights = Weights { values: &values, bytes: ASYMMETRIC };
         gemm_i8::Gemm::new(isa, patches, ASYMMETRIC, weights, &bias, scaling(columns)).unwrap()
+    });
+    let (scales, mut floats) = (vec![0.003; columns], vec![0.0; rows * columns]);
+    let image = vec![0; rows * depth];
+    let make = |isa| {
+        let weights = Weights { values: &values, bytes: Bytes::new(128, 0) };
+        HybridGemm::new(isa, patches, weights, &scales, FloatScaling::Joined, NO_CLAMP).unwrap()
+    };
+    let mut scratch = Vec::new();
+    family(c, "gemm_i8_hybrid", multiplies, make, |gemm| {
+        scratch.resize(gemm.scratch_bytes().div_ceil(4), 0);
+        let (image, output) = (In::of(&image[..]), Out::of(&mut floats[..]));
+        gemm.compute(image, 0.1, 0, None, output, &mut scratch).unwrap();
     });
     // One vector of columns; a weight's difference from its zero point may take nine bits.
     let (rows, depth, columns) = (1024, 144, 16);

@@ -13,7 +13,6 @@ use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::depthwise::{EXACT_TAPS, TapSums};
 use super::dots::{dots, exact};
 use super::math::{Stored, StoredType, apply_wide, low};
-use super::products::copy_span;
 use crate::lowering::Lowered;
 use crate::ops::support::{Axis, Image, Padding, Window, plain};
 
@@ -215,40 +214,6 @@ impl ConvWindows {
             dilation_w: horizontal.dilation,
             top: vertical.head,
             left: horizontal.head,
-        }
-    }
-
-    /// Elements of a window over all channels.
-    pub(super) fn patch_elements(&self) -> usize {
-        self.vertical.filter * self.horizontal.filter * self.input.channels
-    }
-
-    /// Gathers the window of an output pixel, counted line by line, from one image of bytes;
-    /// `padding` stands where a tap is outside.
-    pub(super) fn gather_bytes(&self, image: &[u8], pixel: usize, padding: u8, patch: &mut [u8]) {
-        let (y, x) = (pixel / self.output.width, pixel % self.output.width);
-        let channels = self.input.channels;
-        let line = self.horizontal.filter * channels;
-        let columns = self.horizontal.tap_range(x);
-        let is_whole = columns.len() == self.horizontal.filter
-            && self.vertical.tap_range(y).len() == self.vertical.filter;
-        if !is_whole {
-            patch.fill(padding);
-        }
-        for (tap_y, in_y) in self.vertical.taps(y) {
-            let patch = &mut patch[tap_y * line..(tap_y + 1) * line];
-            if self.horizontal.dilation == 1 && !columns.is_empty() {
-                let in_x = x * self.horizontal.stride + columns.start - self.horizontal.head;
-                let from = self.input.at(0, in_y, in_x, 0);
-                let patch = &mut patch[columns.start * channels..columns.end * channels];
-                copy_span(&image[from..from + patch.len()], patch);
-                continue;
-            }
-            for (tap_x, in_x) in self.horizontal.taps(x) {
-                let from = self.input.at(0, in_y, in_x, 0);
-                patch[tap_x * channels..(tap_x + 1) * channels]
-                    .copy_from_slice(&image[from..from + channels]);
-            }
         }
     }
 

@@ -3,18 +3,18 @@
 
 use nnburst_kernels::kernels::NO_CLAMP;
 use nnburst_kernels::kernels::depthwise_f32::Depthwise;
+use nnburst_kernels::kernels::gemm_i8::{self, Bytes, FloatScaling, HybridGemm};
 use nnburst_kernels::kernels::lines::Convolution as _;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
-use super::arg::{Activation, Arg, ElementKind, OperatorCall};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall, refused};
 use super::conv::{ConvWindows, Weights};
 use super::depthwise::TapSums;
 use super::dots::{OF_BYTES, dots};
 use super::math::{StoredType, f32_of, low};
 use super::on_the_fly::{DequantiseFloats, Dequantiser, OnTheFly, RowScale};
-use super::products::{ByteProducts, RowBytes};
 use crate::lowering::{Io, Label, Lowered};
 use crate::ops::support::plain;
 
@@ -88,14 +88,6 @@ impl HybridConv {
         let product = if self.joins_scales() { sum * (own * scale) } else { sum * own * scale };
         self.activation.apply(product + bias)
     }
-
-    /// Returns whether rows of products are pixels of the image as they lie.
-    fn is_matrix(&self) -> bool {
-        let is_one = |axis: &crate::ops::support::Axis| {
-            axis.filter == 1 && axis.stride == 1 && axis.input == axis.output
-        };
-        is_one(&self.windows.vertical) && is_one(&self.windows.horizontal)
-    }
 }
 
 /// CONV_2D: filters `[outputs, height, width, inputs]`.
@@ -112,64 +104,55 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: Arg)
     let patch = height * width * depth;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(patch)).unwrap_or(u64::MAX);
     let label = plain("tflite_hybrid_conv_2d", &shape, work);
-    let products = ByteProducts::new(call, 1, &conv.filter, patch, RowBytes::SIGNED, None)?;
-    match products.filter(|products| products.weights_zero() == 0) {
-        Some(products) => {
-            let label = Label { form: products.isa(), ..label };
-            by_products(call, label, conv, products);
+    match packed(call, &conv)? {
+        Some(gemm) => {
+            let label = Label { form: gemm.isa(), ..label };
+            by_gemm(call, label, conv, gemm);
             Ok(())
         }
         None => by_dots(call, label, conv, patch),
     }
 }
 
-/// With the dot products of the machine: some pixels of the result at a time.
-fn by_products(
-    call: &mut OperatorCall<'_, '_>,
-    label: Label,
-    mut conv: HybridConv,
-    products: ByteProducts,
-) {
-    let (isa, batches) = (call.isa(), conv.windows.output.batches);
-    let outputs = conv.windows.output.channels;
-    let to_floats = Dequantiser {
-        scales: std::mem::take(&mut conv.scales),
-        sums_of_weights: products.sums_of_weights().to_vec(),
-        activation: conv.activation,
-        joins_scales: conv.joins_scales(),
+/// Packs the filters, if they are constants.
+fn packed(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lowered<Option<HybridGemm>> {
+    let Some(filters) = call.constant(1) else { return Ok(None) };
+    let to_unsigned = match conv.filter.kind {
+        ElementKind::I8 => 128,
+        ElementKind::U8 => 0,
+        kind => return Err(refused(1, kind).into()),
     };
-    let depth = conv.windows.patch_elements();
-    let stride = products.row_stride();
-    let in_place = conv.is_matrix() && stride == depth;
-    let most = products.rows_at_a_time().min(conv.pixels);
-    let room = conv.image.next_multiple_of(64);
-    let scratch = room + products.scratch_bytes(most);
-    call.emit_bands(label, scratch, batches, move |mut io, batches| {
+    // A scale and the sum of the weights of each channel.
+    call.claim(8 * conv.scales.len())?;
+    let bytes = Bytes::new(to_unsigned, conv.filter.zero_point);
+    let weights = gemm_i8::Weights { values: filters.as_slice(), bytes };
+    let scaling = match conv.way {
+        OnTheFly::Symmetric => FloatScaling::Joined,
+        OnTheFly::Asymmetric => FloatScaling::WeightsFirst,
+    };
+    let (patches, range) = (conv.windows.patches(), conv.activation.real_range());
+    Ok(HybridGemm::new(call.isa(), patches, weights, &conv.scales, scaling, range))
+}
+
+/// With a GEMM over the windows of each image.
+fn by_gemm(call: &mut OperatorCall<'_, '_>, label: Label, conv: HybridConv, gemm: HybridGemm) {
+    let (isa, batches) = (call.isa(), conv.windows.output.batches);
+    let elements = conv.pixels * conv.windows.output.channels;
+    let room = conv.image.next_multiple_of(ALIGN);
+    call.emit_bands(label, room + gemm.scratch_bytes(), batches, move |mut io, batches| {
+        if elements == 0 {
+            return Ok(()); // and there is no scratch memory
+        }
         let inputs = io.inputs_and_outputs();
+        let bias = conv.has_bias.then(|| inputs.input::<f32>(2));
         let (image, rest) = io.scratch_slice::<u8>().split_at_mut(room);
-        let (kept, sums) = products.split(rest, most);
+        let rest = bytemuck::cast_slice_mut(rest);
         for batch in batches {
-            let scale = conv.quantise(isa, &inputs, batch, products.flip(), image);
-            let [low, ..] = scale.zero_point.to_le_bytes();
-            let padding = low ^ products.flip();
-            for first in (0..conv.pixels).step_by(most.max(1)) {
-                let rows = most.min(conv.pixels - first);
-                let kept = if in_place {
-                    &image[first * stride..(first + rows) * stride]
-                } else {
-                    poll::work(rows * (stride / 16 + 16))?;
-                    for (at, patch) in kept.chunks_exact_mut(stride).take(rows).enumerate() {
-                        conv.windows.gather_bytes(image, first + at, padding, &mut patch[..depth]);
-                    }
-                    &*kept
-                };
-                products.compute(kept, rows, sums)?;
-                let place = (batch * conv.pixels + first) * outputs;
-                let output = inputs.output::<f32>(0).slice(place..place + rows * outputs);
-                let sums = &sums[..rows * products.sum_stride()];
-                let bias = conv.has_bias.then(|| inputs.input::<f32>(2));
-                to_floats.run(isa, sums, products.sum_stride(), scale, bias, output);
-            }
+            let of = conv.quantise(isa, &inputs, batch, gemm.flip(), image);
+            let output = inputs.output::<f32>(0).slice(batch * elements..(batch + 1) * elements);
+            let image = In::of(&image[..conv.image]);
+            gemm.compute(image, of.scale, of.zero_point, bias, output, rest)?;
+            conv.activation.finish(output);
         }
         Ok(())
     });

@@ -221,6 +221,17 @@ pub(super) struct Dequantiser {
     pub(super) joins_scales: bool,
 }
 
+impl Activation {
+    /// Applies to results that are within [`Activation::real_range`] what else it does.
+    pub(super) fn finish(self, results: Out<'_, f32>) {
+        if matches!(self, Self::Tanh | Self::SignBit) {
+            for at in poll::each(0..results.len(), 8) {
+                results.set(at, self.apply(results.as_in().get(at)));
+            }
+        }
+    }
+}
+
 impl Dequantiser {
     /// Makes floats of rows of sums, each `stride` after the other, of one quantisation.
     pub(super) fn run(
@@ -234,11 +245,7 @@ impl Dequantiser {
     ) {
         let range = self.activation.real_range();
         isa.run(Dequantise { of: self, sums, stride, row, bias, range, output });
-        if matches!(self.activation, Activation::Tanh | Activation::SignBit) {
-            for at in poll::each(0..output.len(), 8) {
-                output.set(at, self.activation.apply(output.as_in().get(at)));
-            }
-        }
+        self.activation.finish(output);
     }
 }
 

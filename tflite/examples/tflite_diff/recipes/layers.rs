@@ -89,14 +89,15 @@ pub(super) fn batch_matmul(net: &mut Net, name: &'static str) {
 pub(super) fn convolution(net: &mut Net, name: &'static str) {
     let kind = net.kind(&[Int8, Int16, Float32]);
     let is_depthwise = name == "DEPTHWISE_CONV_2D";
-    let (height, width) = (net.random.within(4, 9), net.random.within(4, 9));
-    let (tall, broad) = (net.random.within(1, 3), net.random.within(1, 3));
-    let channels = net.random.within(1, 9);
+    let (height, width) = (net.random.within(5, 9), net.random.within(5, 9));
+    let (tall, broad) = (net.random.within(1, 5), net.random.within(1, 5));
+    let (batches, channels) = (net.random.within(1, 3), net.random.within(1, 9));
     let times = net.random.within(1, 2);
-    let outputs = if is_depthwise { channels * times } else { net.random.within(1, 9) };
+    let outputs = if is_depthwise { channels * times } else { net.random.within(1, 40) };
     let (is_same, stride) = (net.random.flag(), net.random.within(1, 2));
-    let dilation = if stride == 1 { net.random.within(1, 2) } else { 1 };
-    let input = net.input(kind, &[1, height, width, channels]);
+    let is_dilated = stride == 1 && tall.max(broad) <= 3 && net.random.flag();
+    let dilation = if is_dilated { 2 } else { 1 };
+    let input = net.input(kind, &[batches, height, width, channels]);
     let each = net.random.flag() || is_depthwise;
     if kind == Float32 {
         net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
@@ -111,7 +112,8 @@ pub(super) fn convolution(net: &mut Net, name: &'static str) {
         let reach = (filter - 1) * dilation + 1;
         if is_same { (input + stride - 1) / stride } else { (input - reach) / stride + 1 }
     };
-    let output = net.result(kind, &[1, extent(height, tall), extent(width, broad), outputs]);
+    let extents = [batches, extent(height, tall), extent(width, broad), outputs];
+    let output = net.result(kind, &extents);
     let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
     if is_depthwise {
         fields.extend([int(3, times), byte(4, net.random.below(6))]);

@@ -179,13 +179,31 @@ pub(crate) const fn offset(low: i32) -> i32 {
 }
 
 impl Channels {
+    /// Those of a panel of 64 at most whose accumulators do not become bytes: readable numbers.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(crate) const fn of_no_bytes() -> Self {
+        static ZEROS: [i32; 128] = [0; 128];
+        let zeros = ZEROS.as_ptr();
+        Self {
+            fraction: zeros,
+            left: zeros,
+            right: zeros,
+            quick_right: zeros,
+            even_right: zeros,
+            addends: zeros,
+            zero_point: 0,
+            low: 0,
+            high: 0,
+            quick: None,
+        }
+    }
+
     /// The range of stored values.
     pub(crate) const fn range(&self) -> (i32, i32) {
         (self.low, self.high)
     }
 
     /// Those from `channel` on, for [`Quick`] a multiple of 16.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const fn skip(&self, channel: usize) -> Self {
         Self {
             fraction: self.fraction.wrapping_add(channel),

@@ -12,7 +12,7 @@ use super::F32Simd;
 use crate::simd::Neon;
 
 #[derive(Clone, Copy)]
-pub(crate) struct F32x4(float32x4_t);
+pub(crate) struct F32x4(pub(crate) float32x4_t);
 
 const SIGN: u32 = 1 << 31;
 

@@ -15,6 +15,7 @@ use core::arch::x86_64::{
 
 use super::{I32Simd, load_few, store_few};
 use crate::simd::Avx2;
+use crate::simd::vector_f32::F32x8;
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x8(pub(crate) __m256i);
@@ -166,6 +167,12 @@ impl I32Simd for I32x8 {
             let within = _mm256_min_ps(within, _mm256_set1_ps(high));
             [Self(_mm256_cvtps_epi32(within)), Self(_mm256_castps_si256(apart))]
         }
+    }
+
+    #[inline(always)]
+    fn floats(self, _: usize) -> F32x8 {
+        // SAFETY: a vector is proof of the instruction set.
+        F32x8(unsafe { _mm256_cvtepi32_ps(self.0) })
     }
 
     #[inline(always)]

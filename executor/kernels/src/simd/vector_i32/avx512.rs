@@ -13,6 +13,7 @@ use core::arch::x86_64::{
 
 use super::I32Simd;
 use crate::simd::Avx512;
+use crate::simd::vector_f32::F32x16;
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x16(pub(crate) __m512i);
@@ -151,6 +152,12 @@ impl I32Simd for I32x16 {
             let within = _mm512_min_ps(within, _mm512_set1_ps(high));
             [Self(_mm512_cvtps_epi32(within)), Self(_mm512_castps_si512(apart))]
         }
+    }
+
+    #[inline(always)]
+    fn floats(self, _: usize) -> F32x16 {
+        // SAFETY: a vector is proof of the instruction set.
+        F32x16(unsafe { _mm512_cvtepi32_ps(self.0) })
     }
 
     #[inline(always)]

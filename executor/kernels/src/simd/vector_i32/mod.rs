@@ -16,6 +16,7 @@ pub(crate) use avx512::I32x16;
 pub(crate) use neon::I32x4x2;
 
 use super::Simd;
+use super::vector_f32::F32Simd;
 
 /// A vector of integers. They wrap.
 ///
@@ -103,11 +104,77 @@ pub(crate) trait I32Simd: Copy {
     /// As many floats as lanes are readable.
     unsafe fn nearest_products(self, factors: *const f32, range: (f32, f32)) -> [Self; 2];
 
+    /// The lanes as floats: a vector of them, which is the one from `at` vectors of floats on.
+    fn floats(self, at: usize) -> <Self::Isa as Simd>::F32;
+
+    /// Stores the first `count` lanes, at most all, as [`FloatChannels::float`] gives them.
+    ///
+    /// # Safety
+    /// A vector of each of the channels' numbers is readable, and so many floats are writable.
+    #[inline(always)]
+    unsafe fn store_floats(self, channels: &FloatChannels, to: *mut f32, count: usize) {
+        let (isa, lanes) = (self.isa(), <Self::Isa as Simd>::F32::LANES);
+        let low = <Self::Isa as Simd>::F32::splat(isa, channels.range.0);
+        let high = low.filled(channels.range.1);
+        // SAFETY: as the caller promises.
+        unsafe {
+            let numbers = self.sub(Self::load(isa, channels.offsets));
+            unrolled!(2: at < Self::LANES / lanes, {
+                let factors = F32Simd::load(isa, channels.factors.add(at * lanes));
+                let addends = F32Simd::load(isa, channels.addends.add(at * lanes));
+                let x = numbers.floats(at).mul(factors).mul(low.filled(channels.factor));
+                let x = x.add(addends).clamp(low, high);
+                x.store_first(to.wrapping_add(at * lanes), lanes_of(at, count, lanes));
+            });
+        }
+    }
+
     /// The greater ones, read as unsigned numbers.
     fn max_unsigned(self, other: Self) -> Self;
 
     /// Returns whether a lane reaches that of `limit`, read as unsigned numbers.
     fn any_reaches_unsigned(self, limit: Self) -> bool;
+}
+
+/// What makes floats of accumulators, one of each channel: pointers to the first of some channels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloatChannels {
+    /// Taken off the accumulators.
+    pub(crate) offsets: *const i32,
+    pub(crate) factors: *const f32,
+    /// The second factor of all channels.
+    pub(crate) factor: f32,
+    pub(crate) addends: *const f32,
+    /// The bounds of what is stored; NaN is kept.
+    pub(crate) range: (f32, f32),
+}
+
+impl FloatChannels {
+    /// Those from `channel` on.
+    pub(crate) const fn skip(&self, channel: usize) -> Self {
+        Self {
+            offsets: self.offsets.wrapping_add(channel),
+            factors: self.factors.wrapping_add(channel),
+            addends: self.addends.wrapping_add(channel),
+            ..*self
+        }
+    }
+
+    /// The float of an accumulator: each operation rounds.
+    ///
+    /// # Safety
+    /// The channel is there.
+    #[expect(clippy::cast_precision_loss, reason = "as vectors convert accumulators")]
+    pub(crate) unsafe fn float(&self, accumulator: i32, channel: usize) -> f32 {
+        // SAFETY: as the caller promises.
+        let (offset, factor, addend) = unsafe {
+            (*self.offsets.add(channel), *self.factors.add(channel), *self.addends.add(channel))
+        };
+        let (low, high) = self.range;
+        let x = accumulator.wrapping_sub(offset) as f32 * factor * self.factor + addend;
+        let x = if x < low { low } else { x };
+        if x > high { high } else { x }
+    }
 }
 
 /// The first `count` of eight bytes, the others arbitrary, without a call to copy them.

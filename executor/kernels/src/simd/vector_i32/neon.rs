@@ -13,6 +13,7 @@ use core::arch::aarch64::{
 
 use super::{I32Simd, load_few, store_few};
 use crate::simd::Neon;
+use crate::simd::vector_f32::F32x4;
 
 #[derive(Clone, Copy)]
 pub(crate) struct I32x4x2(pub(crate) [int32x4_t; 2]);
@@ -210,6 +211,13 @@ impl I32Simd for I32x4x2 {
                 (nearest(a, factors, range), nearest(b, factors.add(4), range));
             [Self([a, b]), Self([a_apart, b_apart])]
         }
+    }
+
+    #[inline(always)]
+    fn floats(self, at: usize) -> F32x4 {
+        let [low, high] = self.0;
+        // SAFETY: a vector is proof of the instruction set.
+        F32x4(unsafe { vcvtq_f32_s32(if at == 0 { low } else { high }) })
     }
 
     #[inline(always)]

@@ -49,6 +49,25 @@ impl Kernel for Lanes {
         assert_eq!(lanes(nearest), of(&want));
         let distance = |at: usize| (real(at) - real(at).round_ties_even()).abs();
         assert_eq!(lanes(apart), of(&|at| distance(at).to_bits().cast_signed()));
+        let addends: Vec<f32> = factors.iter().map(|factor| factor * 1e5 - 0.3).collect();
+        let channels = FloatChannels {
+            offsets: xs[7..].as_ptr(),
+            factors: factors.as_ptr(),
+            factor: 0.7,
+            addends: addends.as_ptr(),
+            range: (-30.0, 40.0),
+        };
+        for count in 0..=S::I32::LANES {
+            let mut got = vec![9.0; S::I32::LANES + 1];
+            // SAFETY: more numbers than lanes, and at most a vector is stored.
+            unsafe { a.store_floats(&channels, got.as_mut_ptr(), count) };
+            for (at, got) in got.into_iter().enumerate() {
+                // SAFETY: as above.
+                let float = || unsafe { channels.float(x(at), at) };
+                let want = if at < count { float() } else { 9.0 };
+                assert_eq!(got.to_bits(), want.to_bits(), "{at} of {count}");
+            }
+        }
         let small = a.shift_right(all(22));
         let factors = all(!0xffff).missing(b.shift_right(all(22)));
         let product =

@@ -125,21 +125,22 @@ impl Epilogue for Avx512 {
     type Constants<const VECTORS: usize> = ();
 
     #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(self, _: &Channels) {}
+    unsafe fn constants<const VECTORS: usize>(self, _: &Run) {}
 
     #[inline(always)]
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         self,
         run: &Run,
+        scaling: &Channels,
         row: usize,
         (): &(),
         sums: [[I32x16; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            let values = rounded(&run.scaling, sums);
+            let values = rounded(scaling, sums);
             let output = run.output.add(row * run.stride);
-            store(run, &Narrow::new(run.scaling.range()), output, &values);
+            store(run, &Narrow::new(scaling.range()), output, &values);
         }
     }
 }

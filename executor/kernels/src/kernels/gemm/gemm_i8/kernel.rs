@@ -2,6 +2,7 @@
 //! a run.
 
 use crate::simd::requantise::Channels;
+use crate::simd::vector_i32::FloatChannels;
 
 /// Lines of windows that lie equally far apart, by one panel of weights.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +30,46 @@ pub(crate) struct Run {
     /// all lines lie one behind the other, as do rows of the output.
     pub(super) corrections: *const i32,
     pub(super) output: *mut u8,
-    /// Elements between rows of the output.
+    /// Bytes from one row of the output to the next.
     pub(super) stride: usize,
     /// Windows of a line, at least one.
     pub(super) rows: usize,
     pub(super) columns: usize,
-    pub(super) scaling: Channels,
+    pub(super) results: Results,
+}
+
+/// The elements that accumulators become, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Results {
+    Bytes(Channels),
+    Floats(FloatChannels),
+}
+
+impl Results {
+    /// Bytes of an element.
+    pub(super) const fn element(&self) -> usize {
+        match self {
+            Self::Bytes(_) => 1,
+            Self::Floats(_) => size_of::<f32>(),
+        }
+    }
+
+    /// The requantisation of a panel; of floats there is none, but its numbers can be loaded.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(super) const fn requantisation(&self) -> Channels {
+        match *self {
+            Self::Bytes(channels) => channels,
+            Self::Floats(_) => Channels::of_no_bytes(),
+        }
+    }
+
+    /// Those of the columns from `column` on.
+    pub(super) const fn skip(&self, column: usize) -> Self {
+        match self {
+            Self::Bytes(channels) => Self::Bytes(channels.skip(column)),
+            Self::Floats(channels) => Self::Floats(channels.skip(column)),
+        }
+    }
 }
 
 /// A variant's panels and how it computes with them.

@@ -1,6 +1,6 @@
 //! Plain Rust.
 
-use super::kernel::{Bytes, Encoding, Microkernel, Run, difference};
+use super::kernel::{Bytes, Encoding, Microkernel, Results, Run, difference};
 
 pub(super) const KERNEL: Microkernel = Microkernel {
     columns: COLUMNS,
@@ -56,10 +56,18 @@ unsafe fn line(run: &Run) {
             }
         }
         for (column, &sum) in sums.iter().enumerate().take(run.columns) {
+            let to = run.output.wrapping_add(row * run.stride);
             // SAFETY: within the run's rows and columns.
             unsafe {
-                let y = run.scaling.stored(sum, column);
-                *run.output.add(row * run.stride + column) = y.to_le_bytes()[0];
+                match &run.results {
+                    Results::Bytes(scaling) => {
+                        *to.add(column) = scaling.stored(sum, column).to_le_bytes()[0];
+                    }
+                    Results::Floats(channels) => {
+                        let to = to.cast::<f32>().add(column);
+                        to.write_unaligned(channels.float(sum, column));
+                    }
+                }
             }
         }
     }

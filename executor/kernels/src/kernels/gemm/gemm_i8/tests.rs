@@ -136,7 +136,7 @@ fn compare(
         let (input, output) = (In::of(&xs[..]), Out::of(&mut got[..]));
         gemm.compute(input, output, 0..gemm.patches().lines(), &mut scratch).unwrap();
         // Pairs of windows are rows of theirs.
-        let pixel = gemm.columns;
+        let pixel = Convolution::channels(&gemm);
         let want = &got[..rows * columns];
         check_apart(&xs, patches.channels, want, pixel, 99, |image, output| {
             let mut scratch = scratch.clone();
@@ -159,5 +159,96 @@ fn compare(
             "{:?} wrote behind the end",
             variant.isa
         );
+    }
+}
+
+#[test]
+fn every_variant_gives_the_floats_of_an_image() {
+    for (channels, columns) in [(1, 3), (3, 8), (4, 17), (8, 64), (12, 33), (30, 5), (68, 70)] {
+        for (case, patches) in cases(channels).into_iter().enumerate() {
+            let patches = Patches { batches: 1, ..patches };
+            let weights = [Bytes::new(128, 0), Bytes::new(128, -3), Bytes::new(0, 122)][case % 3];
+            let scaling = [FloatScaling::Joined, FloatScaling::WeightsFirst][case % 2];
+            compare_floats(patches, columns, [0, -128, 127, 5][case % 4], weights, scaling);
+        }
+    }
+    for (rows, columns, depth) in [(1, 33, 17), (13, 16, 4), (7, 150, 64), (45, 16, 8), (8, 32, 3)]
+    {
+        let patches = Patches::matrix(rows, depth);
+        compare_floats(patches, columns, -7, Bytes::new(128, 0), FloatScaling::Joined);
+    }
+}
+
+fn compare_floats(
+    patches: Patches,
+    columns: usize,
+    zero_point: i32,
+    weights: Bytes,
+    scaling: FloatScaling,
+) {
+    const SCALE: f32 = 0.013;
+    let (rows, depth) = (patches.rows(), patches.depth());
+    // Signed bytes.
+    let xs: Vec<u8> = (0..patches.elements()).map(any).collect();
+    let ws: Vec<u8> = (0..columns * depth).map(|i| mostly_small(i + 99)).collect();
+    let scales: Vec<f32> = (0..columns).map(|i| 0.001 * f32::from(any(i))).collect();
+    let bias: Vec<f32> = (0..columns).map(|i| f32::from(any(i + 7)) - 100.0).collect();
+    let range = (-900.0, 1e4);
+    let zero = zero_point.to_le_bytes()[0];
+    let mut window = vec![0; depth];
+    for variant in VARIANTS.all() {
+        let weights_of = Weights { values: &ws, bytes: weights };
+        let gemm = HybridGemm::new(variant.isa, patches, weights_of, &scales, scaling, range);
+        let gemm = gemm.unwrap();
+        let image: Vec<u8> = xs.iter().map(|byte| byte ^ gemm.flip()).collect();
+        let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
+        let mut got = vec![99.0; (rows + 1) * columns];
+        for bias in [None, Some(In::of(&bias[..]))] {
+            let (image, output) = (In::of(&image[..]), Out::of(&mut got[..]));
+            gemm.compute(image, SCALE, zero_point, bias, output, &mut scratch).unwrap();
+            for row in 0..rows {
+                // SAFETY: the image as stated, a row of the patches' depth.
+                unsafe { patches.gather(patches.dense(&xs), row, zero, window.as_mut_ptr()) };
+                for column in 0..columns {
+                    let pairs = window.iter().zip(&ws[column * depth..]);
+                    let sum: i32 = pairs
+                        .map(|(x, &w)| {
+                            (i32::from(x.cast_signed()) - zero_point) * weights.from_zero(w)
+                        })
+                        .sum();
+                    #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
+                    let sum = sum as f32;
+                    let real = match scaling {
+                        FloatScaling::Joined => sum * (scales[column] * SCALE),
+                        FloatScaling::WeightsFirst => sum * scales[column] * SCALE,
+                    };
+                    let want = real + bias.map_or(0.0, |bias| bias.get(column));
+                    let want = want.clamp(range.0, range.1);
+                    let got = got[row * columns + column];
+                    let at = (variant.isa, row, column);
+                    assert_eq!(got.to_bits(), want.to_bits(), "{at:?}: {got} {want} {patches:?}");
+                }
+            }
+            let behind = &got[rows * columns..];
+            assert!(behind.iter().all(|&x| x == 99.0), "{:?} wrote behind the end", variant.isa);
+        }
+    }
+}
+
+#[test]
+fn floats_that_are_no_numbers_are_kept() {
+    let patches = Patches::matrix(3, 4);
+    let bytes = Bytes::new(128, 0);
+    let weights = Weights { values: &[1; 4], bytes };
+    for variant in VARIANTS.all() {
+        let (scaling, range) = (FloatScaling::Joined, (0.0, 6.0));
+        let gemm = HybridGemm::new(variant.isa, patches, weights, &[f32::NAN], scaling, range);
+        let gemm = gemm.unwrap();
+        let mut scratch = vec![0; gemm.scratch_bytes().div_ceil(4)];
+        let mut got = [0.0; 3];
+        let image = [gemm.flip(); 12];
+        let output = Out::of(&mut got[..]);
+        gemm.compute(In::of(&image[..]), 1.0, 0, None, output, &mut scratch).unwrap();
+        assert!(got.iter().all(|x| x.is_nan()), "{:?}: {got:?}", variant.isa);
     }
 }

@@ -1,9 +1,9 @@
 //! The loop of a tile: the same for every instruction set.
 
-use super::kernel::Run;
+use super::kernel::{Results, Run};
 use crate::simd::dot::Dot;
 use crate::simd::requantise::{Channels, RequantiseSimd};
-use crate::simd::vector_i32::I32Simd;
+use crate::simd::vector_i32::{FloatChannels, I32Simd};
 
 /// From the accumulators of a tile to bytes. Beside the tile and no part of [`Dot`], as it is made
 /// for the rows of a run and for the registers that the tile leaves.
@@ -14,13 +14,13 @@ pub(super) trait Epilogue: Dot {
     /// latency of a product where it is several cycles and two begin in each.
     const TALL: bool;
 
-    /// The constants of a panel's columns, as far as they are worth keeping from tile to tile.
+    /// The constants of a panel's columns, as far as they are worth keeping from tile to tile; of
+    /// results that are bytes.
     type Constants<const VECTORS: usize>: Copy;
 
     /// # Safety
     /// Scalings are padded to whole panels.
-    unsafe fn constants<const VECTORS: usize>(self, scaling: &Channels)
-    -> Self::Constants<VECTORS>;
+    unsafe fn constants<const VECTORS: usize>(self, run: &Run) -> Self::Constants<VECTORS>;
 
     /// Requantises accumulators and stores them, but for columns that the run doesn't have.
     ///
@@ -30,6 +30,7 @@ pub(super) trait Epilogue: Dot {
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         self,
         run: &Run,
+        scaling: &Channels,
         row: usize,
         constants: &Self::Constants<VECTORS>,
         sums: [[Self::Sums; VECTORS]; ROWS],
@@ -46,11 +47,8 @@ impl<D: KeepsMultipliers> Epilogue for D {
     type Constants<const VECTORS: usize> = [<D::Sums as RequantiseSimd>::Multipliers; VECTORS];
 
     #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(
-        self,
-        scaling: &Channels,
-    ) -> Self::Constants<VECTORS> {
-        let isa = self.vectors();
+    unsafe fn constants<const VECTORS: usize>(self, run: &Run) -> Self::Constants<VECTORS> {
+        let (isa, scaling) = (self.vectors(), &run.results.requantisation());
         // SAFETY: as the caller promises.
         unsafe {
             let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
@@ -65,6 +63,7 @@ impl<D: KeepsMultipliers> Epilogue for D {
     unsafe fn store<const ROWS: usize, const VECTORS: usize>(
         self,
         run: &Run,
+        _: &Channels,
         row: usize,
         by: &Self::Constants<VECTORS>,
         sums: [[D::Sums; VECTORS]; ROWS],
@@ -92,12 +91,10 @@ pub(super) unsafe fn one<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of the tile alone.
     unsafe {
         match run.columns.div_ceil(D::Sums::LANES) {
-            4.. if MOST >= 4 => {
-                tile::<D, 1, 4, 4, true>(isa, run, &isa.constants(&run.scaling), 0);
-            }
-            3 if MOST >= 3 => tile::<D, 1, 3, 3, true>(isa, run, &isa.constants(&run.scaling), 0),
-            2 if MOST >= 2 => tile::<D, 1, 2, 2, true>(isa, run, &isa.constants(&run.scaling), 0),
-            _ => tile::<D, 1, 1, 1, true>(isa, run, &isa.constants(&run.scaling), 0),
+            4.. if MOST >= 4 => tile::<D, 1, 4, 4, true>(isa, run, &isa.constants(run), 0),
+            3 if MOST >= 3 => tile::<D, 1, 3, 3, true>(isa, run, &isa.constants(run), 0),
+            2 if MOST >= 2 => tile::<D, 1, 2, 2, true>(isa, run, &isa.constants(run), 0),
+            _ => tile::<D, 1, 1, 1, true>(isa, run, &isa.constants(run), 0),
         }
     }
 }
@@ -127,7 +124,7 @@ unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, all: &Run) {
     unsafe {
         // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 %
         // of the time).
-        let constants = &isa.constants::<VECTORS>(&all.scaling);
+        let constants = &isa.constants::<VECTORS>(all);
         let mut run = *all;
         loop {
             line::<D, VECTORS>(isa, &run, constants);
@@ -276,14 +273,15 @@ unsafe fn halves<D: Epilogue, const ROWS: usize>(isa: D, run: &Run) {
     for first in [0, 2 * D::Sums::LANES] {
         let half = Run {
             weights: run.weights.wrapping_add(first),
-            output: run.output.wrapping_add(first),
+            output: run.output.wrapping_add(first * run.results.element()),
             columns: run.columns - first,
-            scaling: run.scaling.skip(first),
+            results: run.results.skip(first),
             ..*run
         };
         // SAFETY: as the caller promises, some of the columns.
         unsafe {
-            tile::<D, ROWS, 2, 4, true>(isa, &half, &isa.constants::<2>(&half.scaling), 0);
+            let constants = &isa.constants::<2>(&half);
+            tile::<D, ROWS, 2, 4, true>(isa, &half, constants, 0);
         }
     }
 }
@@ -360,6 +358,35 @@ unsafe fn tile<
                 unrolled!(4: v < VECTORS, { sums[r][v] = sums[r][v].sub(correction) });
             });
         }
-        isa.store(run, row, constants, sums);
+        match &run.results {
+            Results::Bytes(scaling) => isa.store(run, scaling, row, constants, sums),
+            Results::Floats(channels) => store_floats::<D, ROWS, VECTORS>(run, channels, row, sums),
+        }
     }
+}
+
+/// Stores accumulators as floats, but for columns that the run doesn't have.
+///
+/// # Safety
+/// As many rows from `row` on as there are accumulators are the run's, and channels are padded to
+/// whole panels.
+#[inline(always)]
+unsafe fn store_floats<D: Epilogue, const ROWS: usize, const VECTORS: usize>(
+    run: &Run,
+    channels: &FloatChannels,
+    row: usize,
+    sums: [[D::Sums; VECTORS]; ROWS],
+) {
+    let lanes = D::Sums::LANES;
+    unrolled!(4: v < VECTORS, {
+        let columns = run.columns.saturating_sub(v * lanes).min(lanes);
+        let channels = channels.skip(v * lanes);
+        // SAFETY: as the caller promises; what is stored keeps within the columns.
+        unsafe {
+            unrolled!(16: r < ROWS, {
+                let to = run.output.add((row + r) * run.stride).cast::<f32>();
+                sums[r][v].store_floats(&channels, to.wrapping_add(v * lanes), columns);
+            });
+        }
+    });
 }
