@@ -1,11 +1,14 @@
 //! LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM on the fly: inputs, hidden state and what is projected are
 //! quantised row by row.
 
+use std::ops::Range;
+
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, OpError, poll};
 
 use super::arg::{Activation, ElementKind, OperatorCall, refused};
 use super::basic_lstm::{basic_lstm, is_basic};
+use super::logistic::{in_vectors, logistic};
 use super::math::f32_of;
 use super::on_the_fly::OnTheFly;
 use super::rnn::{ByteRow, ByteWeights};
@@ -34,6 +37,23 @@ struct Extents {
     outputs: usize,
     /// Rows from one step to the next, and from one batch to the next.
     strides: [usize; 2],
+    /// True where the interpreter computes a step of all batches at once.
+    is_joint: bool,
+}
+
+impl Extents {
+    /// The units of a batch whose LOGISTIC the interpreter computes in vectors, of its `gate`-th
+    /// gate: it keeps all batches of a gate one behind the other, and so the gates.
+    fn in_vectors(&self, gate: usize, batch: usize) -> Range<usize> {
+        let &Self { batches, units, is_joint, .. } = self;
+        let (first, own) = (gate * batches * units, batch * units);
+        if !is_joint {
+            return in_vectors(first + own, units);
+        }
+        let all = in_vectors(first, batches * units);
+        let within = |at: usize| at.saturating_sub(own).min(units);
+        within(all.start)..within(all.end)
+    }
 }
 
 /// A step of one batch: inputs `[n, depth]`.
@@ -46,7 +66,8 @@ pub(super) fn lstm(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return Err(OpError::input(0, format!("is of {input:?}, not of rank 2")).into());
     };
     let [units, outputs] = extents_of_state(call)?;
-    let extents = Extents { batches, steps: 1, depth, units, outputs, strides: [0, 1] };
+    let strides = [0, 1];
+    let extents = Extents { batches, steps: 1, depth, units, outputs, strides, is_joint: true };
     call.set(0, &[batches, outputs])?;
     emit(call, extents, 3)
 }
@@ -58,12 +79,13 @@ pub(super) fn sequence(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return Err(OpError::input(0, format!("is of {input:?}, not of rank 3")).into());
     };
     let [units, outputs] = extents_of_state(call)?;
-    let (batches, steps, strides) = match call.flag(3)? {
+    let is_joint = call.flag(3)?;
+    let (batches, steps, strides) = match is_joint {
         true => (second, first, [second, 1]),
         false => (first, second, [1, second]),
     };
     call.set(0, &[first, second, outputs])?;
-    emit(call, Extents { batches, steps, depth, units, outputs, strides }, 4)
+    emit(call, Extents { batches, steps, depth, units, outputs, strides, is_joint }, 4)
 }
 
 /// Units and outputs, as the weights of the state say.
@@ -91,15 +113,6 @@ struct Gate {
 enum GateActivation {
     Logistic,
     Of(Activation),
-}
-
-impl GateActivation {
-    fn apply(self, x: f32) -> f32 {
-        match self {
-            Self::Logistic => 1.0 / (1.0 + (-x).exp()),
-            Self::Of(activation) => activation.apply(x),
-        }
-    }
 }
 
 impl Gate {
@@ -130,13 +143,15 @@ impl Gate {
         })
     }
 
-    /// The gate's values of one batch, from its input, hidden state and cell state.
+    /// The gate's values of one batch, from its input, hidden state and cell state; `vectors` as
+    /// [`Extents::in_vectors`] gives them.
     fn compute(
         &self,
         io: &Io<'_>,
         isa: Isa,
         rows: [ByteRow<'_>; 2],
         cell: &[f32],
+        vectors: Range<usize>,
         sums: &mut [f32],
     ) {
         match self.normalization {
@@ -159,7 +174,12 @@ impl Gate {
                 *sum = *sum * coefficient + bias;
             }
         }
-        sums.iter_mut().for_each(|sum| *sum = self.activation.apply(*sum));
+        match self.activation {
+            GateActivation::Logistic => logistic(isa, sums, vectors),
+            GateActivation::Of(activation) => {
+                sums.iter_mut().for_each(|sum| *sum = activation.apply(*sum));
+            }
+        }
     }
 }
 
@@ -253,6 +273,12 @@ fn emit(call: &mut OperatorCall<'_, '_>, extents: Extents, asymmetric: usize) ->
     Ok(())
 }
 
+/// The states of a batch.
+struct State<'a> {
+    hidden: &'a mut [f32],
+    cell: &'a mut [f32],
+}
+
 impl Layer {
     /// Floats of the hidden state, the cell state, four gates and a hidden row.
     fn floats(&self) -> usize {
@@ -267,7 +293,7 @@ impl Layer {
     }
 
     fn run(&self, io: &Io<'_>, scratch: &mut [u8]) -> Result<(), String> {
-        let Extents { batches, steps, depth, units, outputs, strides } = self.extents;
+        let Extents { batches, steps, depth, units, outputs, strides, .. } = self.extents;
         let (floats, bytes) = scratch.split_at_mut(4 * self.floats());
         let (hidden, rest) =
             bytemuck::cast_slice_mut::<u8, f32>(floats).split_at_mut(batches * outputs);
@@ -281,7 +307,7 @@ impl Layer {
                 poll::work(4 * units * (depth + outputs) + 8)?;
                 let row = step * strides[0] + batch * strides[1];
                 let values = input.slice(row * depth..(row + 1) * depth);
-                self.step(io, values, hidden, cell, gates, bytes);
+                self.step(io, batch, values, State { hidden, cell }, gates, bytes);
                 output.slice(row * outputs..(row + 1) * outputs).copy_from(In::of(hidden));
             }
         }
@@ -294,9 +320,9 @@ impl Layer {
     fn step(
         &self,
         io: &Io<'_>,
+        batch: usize,
         values: In<'_, f32>,
-        hidden: &mut [f32],
-        cell: &mut [f32],
+        State { hidden, cell }: State<'_>,
         gates: &mut [f32],
         bytes: &mut [u8],
     ) {
@@ -310,10 +336,13 @@ impl Layer {
             ByteRow::new(way, isa, values, of_input),
             ByteRow::new(way, isa, In::of(&*hidden), of_hidden),
         ];
-        self.forget.compute(io, isa, rows, cell, forget);
-        self.cell.compute(io, isa, rows, cell, fresh);
+        // The interpreter's gates: that of the input if there is one, cell, forget, output.
+        let first = usize::from(self.input.is_some());
+        let vectors = |gate: usize| self.extents.in_vectors(gate, batch);
+        self.forget.compute(io, isa, rows, cell, vectors(first + 1), forget);
+        self.cell.compute(io, isa, rows, cell, vectors(first), fresh);
         match &self.input {
-            Some(gate) => gate.compute(io, isa, rows, cell, input),
+            Some(gate) => gate.compute(io, isa, rows, cell, vectors(0), input),
             None => {
                 input.iter_mut().zip(&*forget).for_each(|(input, forget)| *input = 1.0 - forget);
             }
@@ -324,7 +353,7 @@ impl Layer {
         {
             *cell = (*cell * forget + fresh * input).clamp(-limit, limit);
         }
-        self.output.compute(io, isa, rows, cell, weighed);
+        self.output.compute(io, isa, rows, cell, vectors(first + 2), weighed);
         for (weighed, cell) in weighed.iter_mut().zip(&*cell) {
             *weighed *= self.activation.apply(*cell);
         }

@@ -29,6 +29,7 @@ mod hybrid_conv;
 mod image;
 mod index;
 mod log_softmax;
+mod logistic;
 mod lookup;
 mod lstm;
 mod math;
