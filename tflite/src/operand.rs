@@ -28,10 +28,12 @@ pub(crate) fn operand_of(tensor: &Tensor) -> Result<Operand, String> {
         TensorKind::Bool => plain(OperandType::TensorBool8),
         TensorKind::Int32 | TensorKind::Int64 => plain(OperandType::TensorInt32),
         TensorKind::Uint8 => quantized(tensor, OperandType::TensorQuant8Asymm, 0..=255),
-        TensorKind::Int8 | TensorKind::Int4 if tensor.quantization.scales.len() > 1 => {
+        TensorKind::Int8 | TensorKind::Int4 | TensorKind::Int2
+            if tensor.quantization.scales.len() > 1 =>
+        {
             per_channel(tensor)
         }
-        TensorKind::Int8 | TensorKind::Int4 => {
+        TensorKind::Int8 | TensorKind::Int4 | TensorKind::Int2 => {
             quantized(tensor, OperandType::TensorQuant8AsymmSigned, -128..=127)
         }
         TensorKind::Int16 => quantized(tensor, OperandType::TensorQuant16Symm, 0..=0),

@@ -119,3 +119,61 @@ fn ties_go_away_from_zero_before_the_zero_point_is_added() {
     let want = [-100.0, 155.0, -100.0, -51.0, -1.0, 1.0, 2.0, 101.0f32];
     assert_eq!(outputs[0], want.iter().flat_map(|&value| [value, value]).collect::<Vec<_>>());
 }
+
+/// Neither is there an NNAPI operation of groups that are dilated, nor do sums of many groups go
+/// through products of matrices.
+#[test]
+fn groups_of_channels_are_dilated_in_the_order_of_the_reference_kernel() {
+    for (groups, own, depth) in [(2, 3, 4), (70, 1, 2)] {
+        let (channels, units) = (groups * depth, groups * own);
+        let (weights, bias) = (values(units * 9 * depth, 5), values(units, 6));
+        let image = values(SIDE * SIDE * channels, 7);
+        let of = |extents: [usize; 4]| extents.map(|extent| i32::try_from(extent).unwrap());
+        let mut file = TfliteFile::new();
+        let x = file.input("x", F32, &of([1, SIDE, SIDE, channels]));
+        let filter = file.float_constant("filter", &of([units, 3, 3, depth]), &weights);
+        let offset = file.float_constant("bias", &of([units, 1, 1, 1])[..1], &bias);
+        let y = file.tensor("y", F32, &of([1, SIDE, SIDE, units]));
+        let mut fields = plain(false);
+        fields.extend([(4, Value::I32(2)), (5, Value::I32(2))]);
+        file.operator_with("CONV_2D", &[x, filter, offset], &[y], 1, fields);
+        file.outputs(&[y]);
+
+        let imported = import(&file, false);
+        assert!(matches!(imported.routes[..], [Route::Extension(_)]));
+        let outputs = run(&imported, &image);
+        let covered = |at: usize, tap: usize| (at + 2 * tap).checked_sub(2).filter(|&at| at < SIDE);
+        for (at, value) in outputs[0].iter().enumerate() {
+            let (pixel, unit) = (at / units, at % units);
+            let mut sum = 0f32;
+            for tap in 0..9 {
+                let places = (covered(pixel / SIDE, tap / 3), covered(pixel % SIDE, tap % 3));
+                let (Some(y), Some(x)) = places else { continue };
+                let first = (y * SIDE + x) * channels + unit / own * depth;
+                for channel in 0..depth {
+                    sum += image[first + channel] * weights[(unit * 9 + tap) * depth + channel];
+                }
+            }
+            assert_eq!(value.to_bits(), (sum + bias[unit]).to_bits(), "{groups}: {at}");
+        }
+    }
+}
+
+/// With a zero point, as for a scale per channel: in steps of 1 from 0 to 255 here.
+#[test]
+fn groups_of_channels_are_quantised_on_the_fly() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 1, 3, 4]);
+    // Each of two filters sees two channels.
+    let filter = file.constant("filter", TensorKind::Int8, &[2, 1, 1, 2], &[1, 2, 3, 0xFC]);
+    file.quantize(filter, &[0.5, 0.5], &[0, 0], 0);
+    let bias = file.float_constant("bias", &[2], &[1.0, -1.0]);
+    let y = file.tensor("y", F32, &[1, 1, 3, 2]);
+    file.operator_with("CONV_2D", &[x, filter, bias], &[y], 1, plain(false));
+    file.outputs(&[y]);
+    let image = [0.0, 255.0, 10.0, 0.4, 1.4, 20.0, 3.0, 2.0, 0.3, 0.2, 0.1, 100.6];
+    let outputs = run(&import(&file, false), &image);
+    assert_eq!(outputs[0], [256.0, 14.0, 21.5, -0.5, 1.0, -203.0]);
+    let widened = run(&import(&file, true), &image);
+    assert!((widened[0][1] - 13.2).abs() < 1e-4);
+}

@@ -139,3 +139,35 @@ fn detections_count_boxes_and_have_a_row_for_each_class() {
         assert_eq!(outputs[0].len(), 4 * 4 * 4);
     }
 }
+
+/// Converters put a complex transform in place of a real one and leave it the other's length.
+#[test]
+fn extents_that_follow_go_before_those_of_a_signature() {
+    let mut file = TfliteFile::new();
+    let open = |file: &mut TfliteFile, kind: TensorKind, after: &[i32]| {
+        let tensor = file.tensor("open", kind, &[&[1], after].concat());
+        file.tensor_fields(tensor, vec![(7, Value::ints(&[&[-1], after].concat()))]);
+        tensor
+    };
+    let x = file.input("x", F32, &[8]);
+    let wanted = file.input("wanted", I32, &[2]);
+    let rows = open(&mut file, F32, &[4]);
+    file.operator("RESHAPE", &[x, wanted], &[rows]);
+    let axis = file.int_constant("axis", &[], &[1]);
+    let planes = open(&mut file, F32, &[1, 4]);
+    file.operator("EXPAND_DIMS", &[rows, axis], &[planes]);
+    let points = file.int_constant("points", &[2], &[1, 4]);
+    let parts = open(&mut file, TensorKind::Complex64, &[1, 4]);
+    file.operator("RFFT2D", &[planes, points], &[parts]);
+    let squeezed = open(&mut file, TensorKind::Complex64, &[4]);
+    let fields = vec![(0, Value::ints(&[1]))];
+    file.operator_with("SQUEEZE", &[parts], &[squeezed], 30, fields);
+    let lengths = open(&mut file, F32, &[4]);
+    file.operator("COMPLEX_ABS", &[squeezed], &[lengths]);
+    file.outputs(&[lengths]);
+    let imported = file::import(&file).unwrap();
+    let x = [1.0, 1.0, 1.0, 1.0, 2.0, 0.0, -2.0, 0.0];
+    let inputs = [bytes_of(&x), bytes_of_ints(&[2, 4])];
+    let outputs = file::outputs(&imported, &inputs, 24).unwrap();
+    assert_eq!(floats(&outputs[0]), [4.0, 0.0, 0.0, 0.0, 4.0, 0.0]);
+}

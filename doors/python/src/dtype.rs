@@ -55,7 +55,7 @@ pub(crate) fn of_file(kind: TensorKind) -> &'static str {
         TensorKind::Float32 => "<f4",
         TensorKind::Float16 => "<f2",
         TensorKind::Float64 => "<f8",
-        TensorKind::Int8 | TensorKind::Int4 => "|i1",
+        TensorKind::Int8 | TensorKind::Int4 | TensorKind::Int2 => "|i1",
         TensorKind::Int16 => "<i2",
         TensorKind::Int32 => "<i4",
         TensorKind::Int64 => "<i8",

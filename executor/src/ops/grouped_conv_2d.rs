@@ -13,7 +13,7 @@ use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
 use super::conv_taps::{self, Taps};
-use super::staged::{AS_IS, Staged, in_single_precision};
+use super::staged::{AS_IS, MAX_GROUPS, Staged, in_single_precision};
 use super::support::{Image, Window};
 use crate::lowering::{Label, Lowered, OpBuilder};
 
@@ -52,9 +52,6 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         Types::Bytes => byte(op, conv),
     }
 }
-
-/// Groups that become a step each; more of them are small, and each step copies images.
-const MAX_GROUPS: usize = 64;
 
 impl Conv {
     fn groups(&self) -> usize {

@@ -12,6 +12,9 @@ use nnburst_kernels::tensor::{Element, In, Out, Real, check_lengths, poll};
 use crate::lowering::{Label, OpBuilder};
 use crate::ops::support::Image;
 
+/// Groups of channels that become a step each; more of them are small, and each step copies images.
+pub(super) const MAX_GROUPS: usize = 64;
+
 /// Where an operation's images lie, and what kernels want of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {

@@ -156,20 +156,33 @@ impl Net {
         tensor
     }
 
+    /// The shape that the file has for a result: now and then one that it does not have, as the
+    /// interpreter reads none of them.
+    fn stated(&mut self, shape: &[i32]) -> Vec<i32> {
+        if self.random.below(10) == 0 { vec![1; shape.len()] } else { shape.to_vec() }
+    }
+
     pub(crate) fn result(&mut self, kind: TensorKind, shape: &[i32]) -> i32 {
-        let tensor = self.file.tensor("out", kind, shape);
+        let stated = self.stated(shape);
+        let tensor = self.file.tensor("out", kind, &stated);
         self.quantise(tensor, kind);
         tensor
     }
 
-    /// A result with one quantisation for it and the inputs that move into it.
+    /// A result with one quantisation for it and the inputs that move into it; now and then with one
+    /// each, as what is stored moves whatever it stands for.
     pub(crate) fn moved(&mut self, inputs: &[i32], kind: TensorKind, shape: &[i32]) -> i32 {
-        let tensor = self.file.tensor("out", kind, shape);
+        let stated = self.stated(shape);
+        let tensor = self.file.tensor("out", kind, &stated);
         let (scale, zero) = (self.random.real(0.001, 0.1), self.random.below(100));
         let zero = if kind == TensorKind::Int16 { 0 } else { i64::from(zero) };
+        let has_own = self.random.below(10) == 0;
         if matches!(kind, TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16) {
             for &one in inputs.iter().chain([&tensor]) {
-                self.file.quantize(one, &[scale], &[zero], 0);
+                match has_own {
+                    true => self.quantise(one, kind),
+                    false => self.file.quantize(one, &[scale], &[zero], 0),
+                }
             }
         }
         tensor

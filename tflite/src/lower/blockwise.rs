@@ -37,7 +37,7 @@ pub(super) fn blocks(file: &File<'_>, graph: &Graph<'_>, index: usize) -> Lowere
     let quantization = quantization.ok_or_else(|| broken("none"))?;
     let data = file.data(tensor).ok_or_else(|| broken("no value"))?;
     let integers = match (tensor.kind, packed::unpacked(tensor, data)?) {
-        (TensorKind::Int4, Some(bytes)) => bytes,
+        (TensorKind::Int4 | TensorKind::Int2, Some(bytes)) => bytes,
         (TensorKind::Int8, None) => data.to_vec(),
         (kind, _) => return Err(broken(&format!("is {}", kind.name())).into()),
     };

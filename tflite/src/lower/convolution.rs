@@ -7,7 +7,7 @@ use crate::operand::is_quantized;
 use crate::schema::options::{self, Fields};
 
 /// The padding code of the HAL for that of the file.
-fn padding_code(padding: i8) -> Lowered<i32> {
+pub(super) fn padding_code(padding: i8) -> Lowered<i32> {
     match padding {
         0 => Ok(1), // SAME
         1 => Ok(2), // VALID
@@ -83,7 +83,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn padding_and_strides(
+    pub(super) fn padding_and_strides(
         &mut self,
         options: &Fields<'_>,
         padding: crate::flatbuffer::Field,
@@ -102,7 +102,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn check_channel_dim(&self, filter: u32, wanted: u32) -> Lowered {
+    pub(super) fn check_channel_dim(&self, filter: u32, wanted: u32) -> Lowered {
         match self.import.builder.operand(filter).channel_quant() {
             Some(quant) if quant.channel_dim != wanted => Err(format!(
                 "its filter has scales along dimension {}, not {wanted}",
@@ -111,27 +111,6 @@ impl Lower<'_, '_> {
             .into()),
             _ => Ok(()),
         }
-    }
-
-    pub(super) fn transpose_conv(&mut self) -> Lowered {
-        use options::transpose_conv as o;
-        let options = self.options(o::KIND)?;
-        let input = self.input(2)?;
-        let filter = self.weights(1, input)?;
-        let filter_dims = self.known_dims(filter)?;
-        let &[outputs, _, _, _] = filter_dims.as_slice() else {
-            return Err(format!("its filter has the shape {filter_dims:?}").into());
-        };
-        self.check_channel_dim(filter, 0)?;
-        let bias = self.bias(3, input, filter, outputs)?;
-        let shape = self.input(0)?;
-        let mut inputs = vec![input, filter, bias, shape];
-        inputs.extend(self.padding_and_strides(&options, o::PADDING, o::STRIDE_W, o::STRIDE_H)?);
-        inputs.push(self.activation(options.byte(o::ACTIVATION)?)?);
-        inputs.push(self.builder().boolean(false));
-        let output = self.output(0, None)?;
-        self.emit(OperationType::TransposeConv2d, &inputs, &[output]);
-        Ok(())
     }
 
     pub(super) fn fully_connected(&mut self) -> Lowered {

@@ -233,7 +233,8 @@ impl Lower<'_, '_> {
             let operand = self.import.builder.operand(input);
             let is_there = operand.lifetime != OperandLifeTime::NoValue;
             is_there && !operand.is_constant() && is_open(&operand.dimensions)
-        }) || self.has_open_shape(builtin);
+        });
+        let is_open = is_open || self.has_open_shape(builtin) || self.takes_other_shapes();
         let mut outputs = (0..self.op.outputs.len())
             .map(|result| self.own_output(result, is_open))
             .collect::<Lowered<Vec<u32>>>()?;
@@ -341,7 +342,7 @@ impl Lower<'_, '_> {
         let mut operand = self.import.own_operand(tensor)?;
         if tensor.is_shape_open {
             operand.dimensions = self.inferred(result).unwrap_or_default();
-        } else if let Some(dims) = self.instead_of_example(result) {
+        } else if let Some(dims) = self.instead_of_files(result) {
             operand.dimensions = dims;
         } else if operand.dimensions.is_empty() {
             let is_scalar = tensor.has_rank || self.is_result(result);
@@ -349,12 +350,7 @@ impl Lower<'_, '_> {
             operand.dimensions = scalar.or_else(|| self.inferred(result)).unwrap_or_default();
         }
         if is_open && !tensor.is_shape_given && !tensor.is_shape_open {
-            match tensor.signature.len() == operand.dimensions.len() && !tensor.signature.is_empty()
-            {
-                true => operand.dimensions.clone_from(&tensor.signature),
-                false if self.is_result(result) => {}
-                false => operand.dimensions.iter_mut().for_each(|extent| *extent = 0),
-            }
+            operand.dimensions = self.open_dims(result, &operand.dimensions);
         }
         let output = self.builder().add(operand);
         self.bind(result, output)?;
@@ -415,8 +411,8 @@ impl Lower<'_, '_> {
             let is_there = operand.lifetime == OperandLifeTime::TemporaryVariable;
             is_there && is_open(&operand.dimensions)
         });
-        let builtin = self.builtin();
-        if !is_open && !self.has_open_shape(builtin) {
+        let is_open = is_open || self.has_open_shape(self.builtin());
+        if !is_open && !self.takes_other_shapes() {
             return;
         }
         for result in 0..self.op.outputs.len() {
@@ -425,18 +421,49 @@ impl Lower<'_, '_> {
             if tensor.is_shape_given || tensor.is_shape_open {
                 continue;
             }
-            let (signature, is_result) = (tensor.signature.clone(), self.is_result(result));
             let Some(value) = self.import.values[index] else { continue };
-            let operand = self.builder().operand_mut(value);
-            if operand.lifetime != OperandLifeTime::TemporaryVariable {
-                continue;
-            }
-            match signature.len() == operand.dimensions.len() && !signature.is_empty() {
-                true => operand.dimensions = signature,
-                false if is_result => {}
-                false => operand.dimensions.iter_mut().for_each(|extent| *extent = 0),
+            let operand = self.import.builder.operand(value);
+            if operand.lifetime == OperandLifeTime::TemporaryVariable {
+                let dims = self.open_dims(result, &operand.dimensions);
+                self.builder().operand_mut(value).dimensions = dims;
             }
         }
+    }
+
+    /// Returns whether an input has another shape here than in the file, whose shapes of the
+    /// results then say nothing either.
+    fn takes_other_shapes(&self) -> bool {
+        self.op.inputs.iter().copied().flatten().any(|index| {
+            let tensor = &self.import.graph.tensors[index];
+            let Some(value) = self.import.values[index] else { return false };
+            let operand = self.import.builder.operand(value);
+            operand.lifetime == OperandLifeTime::TemporaryVariable
+                && !tensor.shape.is_empty()
+                && !tensor.is_shape_given
+                && operand.dimensions != tensor.shape
+        })
+    }
+
+    /// The extents of a result that are known at run time alone, as 0, where those of the file
+    /// would be `dims`. What follows from shapes and constants goes before what its signature says:
+    /// converters leave operators the signatures of others that they have put them in place of.
+    fn open_dims(&self, result: usize, dims: &[u32]) -> Vec<u32> {
+        if let Some(known) = self.instead_of_files(result) {
+            return known;
+        }
+        let signature = self.output_tensor(result).map_or(&[][..], |tensor| &tensor.signature);
+        let mut open = match signature.len() == dims.len() && !signature.is_empty() {
+            true => signature.to_vec(),
+            false if self.is_result(result) && !self.has_open_shape(self.builtin()) => {
+                dims.to_vec()
+            }
+            false => vec![0; dims.len()],
+        };
+        // What a loop gives may have another shape than what it was given.
+        let inferred = (self.builtin() != Builtin::While).then(|| self.inferred(result)).flatten();
+        let known = inferred.filter(|it| it.len() == open.len()).into_iter().flatten();
+        open.iter_mut().zip(known).filter(|(_, it)| *it != 0).for_each(|(to, it)| *to = it);
+        open
     }
 
     /// Returns whether a result is one of the graph.

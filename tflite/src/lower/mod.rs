@@ -31,6 +31,7 @@ mod shape;
 mod slicing;
 mod stablehlo;
 mod table;
+mod transposed;
 mod values;
 mod variables;
 
@@ -215,7 +216,7 @@ impl<'a> Lower<'_, 'a> {
             let known = inferred.map(|dims| if dims.is_empty() { vec![1] } else { dims.to_vec() });
             return Ok(self.inferred(result).or(known).unwrap_or_default());
         }
-        if let Some(dims) = self.instead_of_example(result) {
+        if let Some(dims) = self.instead_of_files(result) {
             return Ok(dims);
         }
         Ok(match (tensor.shape.as_slice(), inferred) {
@@ -228,10 +229,14 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// The extents of a result where the file's are but an example, and they follow from what is
-    /// known. Those of what converters make of a shape are often not even possible.
-    fn instead_of_example(&self, result: usize) -> Option<Vec<u32>> {
-        let dims = self.is_example(result).then(|| self.known_result(result))??;
+    /// The extents of a result where they follow from what is known, whatever the file says of
+    /// them: those of what converters make of a shape are often not even possible, and the
+    /// interpreter reads none but of inputs and constants.
+    fn instead_of_files(&self, result: usize) -> Option<Vec<u32>> {
+        let is_given = self.output_tensor(result).ok()?.is_shape_given;
+        // What a loop gives may have another shape than what it was given.
+        let is_kept = is_given || self.builtin() == Builtin::While;
+        let dims = (!is_kept).then(|| self.known_result(result))??;
         (!is_open(&dims)).then_some(dims)
     }
 

@@ -1,4 +1,4 @@
-//! Constants that the file packs: 4-bit integers and sparse tensors.
+//! Constants that the file packs: integers of 4 and 2 bits, and sparse tensors.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -16,22 +16,25 @@ pub(super) fn unpacked(tensor: &Tensor, data: &[u8]) -> Lowered<Option<Vec<u8>>>
         .try_fold(1usize, |all, &extent| all.checked_mul(usize::try_from(extent).ok()?))
         .filter(|&elements| elements <= MAX_DENSE_BYTES)
         .ok_or_else(|| format!("tensor {:?} of {:?} is too large", tensor.name, tensor.shape))?;
-    let is_half = tensor.kind == TensorKind::Int4;
+    // Integers of a byte.
+    let packed = match tensor.kind {
+        TensorKind::Int4 => Some(2),
+        TensorKind::Int2 => Some(4),
+        _ => None,
+    };
     if let Some(sparsity) = &tensor.sparsity {
         let width = width_of(tensor.kind)
             .ok_or_else(|| format!("tensor {:?} is sparse {}", tensor.name, tensor.kind.name()))?;
-        let bytes = if is_half { nibbles(data, usize::MAX) } else { data.to_vec() };
+        let bytes = packed.map_or_else(|| data.to_vec(), |each| parts(data, each, usize::MAX));
         let dense = densify(sparsity, &tensor.shape, elements, &bytes, width);
         let dense = dense.ok_or_else(|| format!("tensor {:?} is broken: sparse", tensor.name))?;
         return Ok(Some(dense));
     }
-    if is_half {
-        if data.len() != elements.div_ceil(2) {
-            return Err(format!("tensor {:?} has {} bytes", tensor.name, data.len()).into());
-        }
-        return Ok(Some(nibbles(data, elements)));
+    let Some(each) = packed else { return Ok(None) };
+    if data.len() != elements.div_ceil(each) {
+        return Err(format!("tensor {:?} has {} bytes", tensor.name, data.len()).into());
     }
-    Ok(None)
+    Ok(Some(parts(data, each, elements)))
 }
 
 /// Bytes of an element where sparse tensors may have it.
@@ -39,15 +42,21 @@ fn width_of(kind: TensorKind) -> Option<usize> {
     match kind {
         TensorKind::Float32 | TensorKind::Int32 => Some(4),
         TensorKind::Float16 | TensorKind::Int16 => Some(2),
-        TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int4 => Some(1),
+        TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int4 | TensorKind::Int2 => Some(1),
         _ => None,
     }
 }
 
-/// Signed 4-bit integers, the lower half of each byte first, as bytes.
-fn nibbles(data: &[u8], count: usize) -> Vec<u8> {
-    let signed = |nibble: u8| (nibble << 4).cast_signed().wrapping_shr(4).cast_unsigned();
-    data.iter().flat_map(|&byte| [signed(byte & 15), signed(byte >> 4)]).take(count).collect()
+/// Signed integers of which each byte holds two or four, the lowest bits first, as bytes.
+fn parts(data: &[u8], each: usize, count: usize) -> Vec<u8> {
+    // Brought to the top of the byte, then down again with their sign.
+    let four = |byte: u8| [0, 4].map(|at| (byte >> at << 4).cast_signed() >> 4);
+    let two = |byte: u8| [0, 2, 4, 6].map(|at| (byte >> at << 6).cast_signed() >> 6);
+    let bytes: Vec<i8> = match each {
+        2 => data.iter().flat_map(|&byte| four(byte)).take(count).collect(),
+        _ => data.iter().flat_map(|&byte| two(byte)).take(count).collect(),
+    };
+    bytes.into_iter().map(i8::cast_unsigned).collect()
 }
 
 /// A sparse tensor with its zeros; `None` where it contradicts itself.
@@ -156,8 +165,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nibbles_have_signs_and_the_lower_comes_first() {
-        assert_eq!(nibbles(&[0x21, 0xf8], 3), [1, 2, 0xf8]);
+    fn parts_of_bytes_have_signs_and_the_lower_comes_first() {
+        assert_eq!(parts(&[0x21, 0xf8], 2, 3), [1, 2, 0xf8]);
+        assert_eq!(parts(&[0b11_10_01_00, 0b01], 4, 5), [0, 1, 0xfe, 0xff, 1]);
     }
 
     /// A matrix whose rows are dense and whose columns are compressed.

@@ -1,12 +1,15 @@
 //! The choice for each operator between NNAPI's operations and the extension's.
 
-use nnburst_hal::{Operand, OperandLifeTime, OperandType, OperationType, operation_since};
+use nnburst_hal::{
+    Operand, OperandLifeTime, OperandType, Operation, OperationType, operation_since,
+};
 
 use super::{Import, Lower, Refusal};
 use crate::error::{ImportError, UnsupportedOperator};
 use crate::graph::is_open;
 use crate::model::Route;
-use crate::schema::{Builtin, Operator, TensorKind};
+use crate::operand::is_quantized;
+use crate::schema::{Builtin, Operator, Tensor, TensorKind};
 
 /// Lowers every operator; those that can't be are all reported, not only the first. `places` are
 /// the operators' indices in the file.
@@ -115,10 +118,42 @@ impl<'a> Import<'a> {
                     return Err(Refusal::Unsupported(why.to_owned()));
                 }
             }
+            if self.moves_between_scales(operation) {
+                let why = "NNAPI moves no values from one scale to another";
+                return Err(Refusal::Unsupported(why.to_owned()));
+            }
             operation_since(operation, graph)
                 .map_err(|rule| Refusal::Unsupported(format!("{}: {rule}", operation.kind)))?;
         }
         Ok(())
+    }
+
+    /// Returns whether an operation moves stored values to a tensor of another scale or zero point:
+    /// TFLite's kernels leave them as they are, and NNAPI refuses that.
+    fn moves_between_scales(&self, operation: &Operation) -> bool {
+        use OperationType as O;
+        let moves = matches!(
+            operation.kind,
+            O::Reshape
+                | O::ExpandDims
+                | O::Squeeze
+                | O::Slice
+                | O::StridedSlice
+                | O::Split
+                | O::Transpose
+                | O::Tile
+                | O::Gather
+                | O::SpaceToDepth
+                | O::DepthToSpace
+                | O::SpaceToBatchNd
+                | O::BatchToSpaceNd
+                | O::ResizeNearestNeighbor
+        );
+        let Some(input) = operation.inputs.first().filter(|_| moves) else { return false };
+        let from = self.builder.operand(*input);
+        let differs = |to: &Operand| (to.scale, to.zero_point) != (from.scale, from.zero_point);
+        is_quantized(from.kind)
+            && operation.outputs.iter().any(|&output| differs(self.builder.operand(output)))
     }
 
     /// Goes on behind an operator that could not be mapped, so that all of them are found.
@@ -148,7 +183,7 @@ impl Import<'_> {
                 self.file.codes[op.code].builtin,
                 Builtin::FullyConnected | Builtin::Conv2d | Builtin::DepthwiseConv2d
             );
-            let packed = [TensorKind::Int8, TensorKind::Uint8, TensorKind::Int4];
+            let packed = [TensorKind::Int8, TensorKind::Uint8, TensorKind::Int4, TensorKind::Int2];
             is_layer
                 && kind(op, 0) == Some(TensorKind::Float32)
                 && kind(op, 1).is_some_and(|kind| packed.contains(&kind))
@@ -165,7 +200,8 @@ impl Lower<'_, '_> {
         let kind = |argument: usize| self.tensor(argument).ok().map(|tensor| tensor.kind);
         let is_stored =
             |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
-        let is_packed = |kind| is_stored(kind) || kind == Some(TensorKind::Int4);
+        let is_packed =
+            |kind| is_stored(kind) || matches!(kind, Some(TensorKind::Int4 | TensorKind::Int2));
         let input = kind(0);
         let builtin = self.builtin();
         let mut arguments = (0..self.op.inputs.len()).filter_map(|at| self.optional_tensor(at));
@@ -219,16 +255,14 @@ impl Lower<'_, '_> {
             | Builtin::DepthwiseConv2d
                 if input == Some(TensorKind::Float32)
                     && is_packed(kind(1))
-                    && !self.import.options.widened_hybrid
-                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+                    && !self.import.options.widened_hybrid =>
             {
                 "NNAPI does not quantise activations on the fly"
             }
             Builtin::Conv2d | Builtin::DepthwiseConv2d
                 if input == Some(TensorKind::Float32)
                     && kind(1) == Some(TensorKind::Float32)
-                    && self.import.quantises_on_the_fly()
-                    && (builtin != Builtin::Conv2d || self.has_one_group()) =>
+                    && self.import.quantises_on_the_fly() =>
             {
                 "layers behind it quantise its sums on the fly, whose order then counts"
             }
@@ -244,6 +278,11 @@ impl Lower<'_, '_> {
             }
             Builtin::ResizeBilinear if input == Some(TensorKind::Int8) => {
                 "NNAPI interpolates in floats"
+            }
+            Builtin::Maximum | Builtin::Minimum
+                if is_stored(input) && self.has_several_scales() =>
+            {
+                "NNAPI compares real values, TFLite what is stored"
             }
             Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
             Builtin::L2Normalization | Builtin::LogSoftmax if is_stored(input) => {
@@ -268,17 +307,16 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Returns whether the filters of a convolution are over all channels of its input.
-    fn has_one_group(&self) -> bool {
-        let channels = |argument: usize| {
-            let index = self.optional_tensor(argument)?;
-            let tensor = &self.import.graph.tensors[index];
-            match self.import.values[index] {
-                Some(value) => self.import.builder.dims(value).last().copied(),
-                None => tensor.shape.last().copied(),
-            }
+    /// Returns whether not all of two inputs and a result are quantised alike.
+    fn has_several_scales(&self) -> bool {
+        let quantization = |tensor: &Tensor| {
+            let quantization = &tensor.quantization;
+            (quantization.scales.first().copied(), quantization.zero_points.first().copied())
         };
-        channels(0) == channels(1)
+        let tensors = [self.tensor(0), self.tensor(1), self.output_tensor(0)];
+        let mut tensors = tensors.into_iter().flatten().map(quantization);
+        let first = tensors.next();
+        tensors.any(|other| Some(other) != first)
     }
 
     /// Returns whether operations from `first` on go by way of floats where the operator is of

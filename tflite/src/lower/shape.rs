@@ -373,6 +373,9 @@ impl Lower<'_, '_> {
     /// A constant, if its shape and value are; else FILL does it.
     pub(super) fn fill(&mut self) -> Lowered {
         let value = self.input(1)?;
+        if self.constant_dims(0).is_none() && !self.output_tensor(0)?.is_shape_given {
+            return Err("the shape that it fills is known at run time alone".into());
+        }
         let dims = self.result_dims(0, None)?;
         let count = dims.iter().try_fold(1usize, |product, &extent| {
             product.checked_mul(usize::try_from(extent).ok().filter(|&extent| extent > 0)?)

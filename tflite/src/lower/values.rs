@@ -253,6 +253,13 @@ impl Lower<'_, '_> {
                 Some(parts.concat())
             }
             Builtin::Gather => self.fold_gather(),
+            Builtin::Slice => {
+                let values = ints(0)?;
+                let (&[begin], &[size]) = (&ints(1)?[..], &ints(2)?[..]) else { return None };
+                let rest = values.get(usize::try_from(begin).ok()?..)?;
+                let size = if size == -1 { rest.len() } else { usize::try_from(size).ok()? };
+                rest.get(..size).map(<[i64]>::to_vec)
+            }
             Builtin::StridedSlice => self.fold_slice(),
             Builtin::ReduceProd => {
                 (self.output_tensor(0).ok()?.shape.iter().all(|&extent| extent == 1))

@@ -54,6 +54,7 @@ kinds! {
     Uint16 = 16, "UINT16", "16-bit unsigned.";
     Int4 = 17, "INT4", "Two 4-bit signed in each byte.";
     Bfloat16 = 18, "BFLOAT16", "The upper half of a 32-bit floating point.";
+    Int2 = 19, "INT2", "Four 2-bit signed in each byte.";
 }
 
 /// The mapping from integers to real numbers.

@@ -240,29 +240,25 @@ impl ConvWindows {
     }
 }
 
+/// The number of groups of channels where each filter of a CONV_2D sees `depth` of them.
+pub(super) fn channel_groups(channels: usize, depth: usize, outputs: usize) -> Lowered<usize> {
+    let groups = channels.checked_div(depth).unwrap_or(0);
+    let fits = groups > 0 && groups * depth == channels && outputs.is_multiple_of(groups);
+    if fits && outputs > 0 {
+        return Ok(groups);
+    }
+    Err(OpError::rule(format!("{channels} channels for {outputs} filters of {depth}")).into())
+}
+
 /// CONV_2D of integers: filters `[outputs, height, width, inputs per group]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
-    if input.kind == ElementKind::F32 && filter.kind == ElementKind::F32 {
-        return super::ordered_conv::conv_2d(call, &input, &filter);
-    }
-    if input.kind == ElementKind::F32 {
-        return super::hybrid_conv::conv_2d(call, &input, filter);
-    }
-    input.same_kind(&result)?;
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
+    input.same_kind(&result)?;
     let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-    let groups = windows.input.channels / depth.max(1);
-    let fits = groups > 0
-        && groups * depth == windows.input.channels
-        && outputs.is_multiple_of(groups)
-        && outputs > 0;
-    if !fits {
-        let what = format!("{} channels for filters of {depth}", windows.input.channels);
-        return Err(OpError::rule(what).into());
-    }
+    let groups = channel_groups(windows.input.channels, depth, outputs)?;
     let range = result.activated(call.activation(3)?)?;
     let wide = is_wide(call, &input, 2)?;
     let requantise = Requantise::new(&input, &filter.scales(outputs)?, &result, wide, range);
@@ -308,12 +304,6 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 /// DEPTHWISE_CONV_2D of integers: filters `[1, height, width, channels]`.
 pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, filter, result) = (call.arg(0)?, call.arg(1)?, call.result(0)?);
-    if input.kind == ElementKind::F32 && filter.kind == ElementKind::F32 {
-        return super::ordered_conv::depthwise_conv_2d(call, &input, &filter);
-    }
-    if input.kind == ElementKind::F32 {
-        return super::hybrid_conv::depthwise_conv_2d(call, &input, filter);
-    }
     input.same_kind(&result)?;
     let &[1, height, width, outputs] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());

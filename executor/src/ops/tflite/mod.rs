@@ -19,6 +19,7 @@ mod byte_matmul;
 mod combine;
 mod conv;
 mod convert;
+mod convolutions;
 mod copy;
 mod custom;
 mod dense;
@@ -26,6 +27,7 @@ mod depthwise;
 mod dots;
 mod fourier;
 mod hybrid_conv;
+mod hybrid_groups;
 mod image;
 mod index;
 mod log_softmax;
@@ -129,8 +131,8 @@ fn lowering(number: u16) -> Option<Lower> {
         0 => |call| binary::arithmetic(call, Arithmetic::Add),
         1 => |call| image::pool(call, false),
         2 => pieces::concatenation,
-        3 => conv::conv_2d,
-        4 => conv::depthwise_conv_2d,
+        3 => convolutions::conv_2d,
+        4 => convolutions::depthwise_conv_2d,
         5 => blocks::depth_to_space,
         6 => convert::dequantize,
         7 => index::embedding_lookup,

@@ -9,38 +9,50 @@
 use std::sync::Arc;
 
 use nnburst_hal::FusedActivation;
+use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::kernels::{depthwise_f32, gemm_f32};
 use nnburst_kernels::tensor::{AlignedBytes, In, OpError, Out, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall};
-use super::conv::ConvWindows;
+use super::conv::{ConvWindows, channel_groups};
 use super::math::f32_of;
 use crate::lowering::{Label, Lowered};
 use crate::ops::conv::Sliding;
-use crate::ops::staged::{convolve, in_single_precision};
+use crate::ops::staged::{MAX_GROUPS, Staged, convolve, in_single_precision};
 use crate::ops::support::{Image, compiled};
 
-/// CONV_2D: constant filters `[outputs, height, width, inputs]`.
+/// CONV_2D: constant filters `[outputs, height, width, inputs of a group]`.
 pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg) -> Lowered {
     let &[outputs, height, width, depth] = &filter.shape[..] else {
         return Err(OpError::input(1, format!("is of {:?}", filter.shape)).into());
     };
     let conv = FloatConv::read(call, input, filter, [height, width, outputs])?;
-    if conv.sliding.input.channels != depth {
-        return Err(OpError::rule("groups of channels of floats").into());
-    }
+    let groups = channel_groups(conv.sliding.input.channels, depth, outputs)?;
     let packed = conv.packable(call).and_then(|(bias, range)| {
-        let (patches, weights) = (conv.sliding.patches(1), conv.filters.typed());
-        gemm_f32::Gemm::ordered(call.isa(), patches, weights, &bias, range)
+        let patches = Patches { channels: depth, ..conv.sliding.patches(1) };
+        let own = outputs / groups;
+        let filters = conv.filters.typed::<f32>().chunks_exact(patches.depth() * own);
+        let gemm = |(filters, bias): (&[f32], &[f32])| {
+            gemm_f32::Gemm::ordered(call.isa(), patches, filters, bias, range)
+        };
+        // Each group is a step, which copies images; many of them are small.
+        let gemms = filters.zip(bias.chunks_exact(own)).map(gemm);
+        (groups <= MAX_GROUPS).then(|| gemms.collect::<Option<Vec<_>>>()).flatten()
     });
-    let Some(gemm) = packed else {
+    let Some(gemms) = packed else {
         let label = conv.sliding.label("tflite_ordered_conv_2d", depth)?;
-        return conv.emit_plain(call, label, None);
+        return conv.emit_plain(call, label, Filters::OfGroups(groups));
     };
     call.absorb(1);
-    let label = Label { form: gemm.isa(), ..conv.sliding.label(gemm.kernel(), depth)? };
-    convolve(call, label, None, in_single_precision::<f32>(), gemm);
+    let Sliding { input, output, .. } = conv.sliding;
+    for (group, gemm) in gemms.into_iter().enumerate() {
+        let mut label = Label { form: gemm.isa(), ..conv.sliding.label(gemm.kernel(), depth)? };
+        label.operations /= groups as u64;
+        let staged = Staged::new(input, output).group(group, depth, outputs / groups);
+        let staged = (groups > 1).then_some(staged);
+        convolve(call, label, staged, in_single_precision::<f32>(), gemm);
+    }
     Ok(())
 }
 
@@ -65,13 +77,22 @@ pub(super) fn depthwise_conv_2d(
     });
     let Some(packed) = packed else {
         let label = conv.sliding.label("tflite_ordered_depthwise", 1)?;
-        return conv.emit_plain(call, label, Some(times));
+        return conv.emit_plain(call, label, Filters::OfChannels(times));
     };
     call.absorb(1);
     let label = Label { form: packed.isa(), ..conv.sliding.label("depthwise_ordered_f32", 1)? };
     let staged = conv.sliding.staged(size_of::<f32>(), size_of::<f32>(), times);
     convolve(call, label, staged, in_single_precision::<f32>(), packed);
     Ok(())
+}
+
+/// The filters of a convolution.
+#[derive(Clone, Copy, Debug)]
+enum Filters {
+    /// So many for each channel, side by side.
+    OfChannels(usize),
+    /// Those of so many groups of channels, one behind the other.
+    OfGroups(usize),
 }
 
 /// A convolution of floats with its options and operands read.
@@ -124,13 +145,8 @@ impl FloatConv {
         Some((bias, self.activation.real_range()))
     }
 
-    /// Adds a step of plain code; in a depthwise convolution each channel has `times` outputs.
-    fn emit_plain(
-        self,
-        call: &mut OperatorCall<'_, '_>,
-        label: Label,
-        times: Option<usize>,
-    ) -> Lowered {
+    /// Adds a step of plain code.
+    fn emit_plain(self, call: &mut OperatorCall<'_, '_>, label: Label, of: Filters) -> Lowered {
         let Self { sliding, activation, has_bias, filters } = self;
         let Sliding { input, output, vertical, horizontal, .. } = sliding;
         call.emit_bands(label, 0, sliding.lines(), move |io, lines| {
@@ -145,15 +161,20 @@ impl FloatConv {
                         });
                         for (i, j, row, column) in poll::each(taps, 8) {
                             let tap = i * horizontal.filter + j;
-                            if let Some(times) = times {
-                                let value = from.get(input.at(batch, row, column, o / times));
-                                sum += value * filters[tap * output.channels + o];
-                                continue;
-                            }
+                            let groups = match of {
+                                Filters::OfChannels(times) => {
+                                    let value = from.get(input.at(batch, row, column, o / times));
+                                    sum += value * filters[tap * output.channels + o];
+                                    continue;
+                                }
+                                Filters::OfGroups(groups) => groups,
+                            };
                             let taps = vertical.filter * horizontal.filter;
-                            let own = &filters[(o * taps + tap) * input.channels..];
-                            for c in poll::each(0..input.channels, 4) {
-                                sum += from.get(input.at(batch, row, column, c)) * own[c];
+                            let depth = input.channels / groups;
+                            let first = o / (output.channels / groups) * depth;
+                            let own = &filters[(o * taps + tap) * depth..][..depth];
+                            for (c, weight) in poll::each(own.iter().enumerate(), 4) {
+                                sum += from.get(input.at(batch, row, column, first + c)) * weight;
                             }
                         }
                         let bias = if has_bias { io.input::<f32>(2).get(o) } else { 0.0 };

@@ -1,11 +1,11 @@
 //! Layers with weights, windows and rows.
 
-use nnburst_tflite::TensorKind::{self, Float32, Int8, Int16, Int32, Int64, Uint8};
+use nnburst_tflite::TensorKind::{self, Float32, Int2, Int4, Int8, Int16, Int32, Int64, Uint8};
 use nnburst_tflite::testing::Value;
 
 use crate::net::{Net, ValueRange, byte, flag, int};
 
-/// Weights of 8 bits as a constant, per tensor or per channel; and their scales.
+/// Weights of 8 bits or less as a constant, per tensor or per channel; and their scales.
 pub(super) fn weights(
     net: &mut Net,
     shape: &[i32],
@@ -13,7 +13,11 @@ pub(super) fn weights(
     kind: TensorKind,
     each: bool,
 ) -> i32 {
-    let mut bytes = net.bytes(kind, shape);
+    let mut bytes = match kind {
+        Int4 => packed(net, shape, 4),
+        Int2 => packed(net, shape, 2),
+        _ => net.bytes(kind, shape),
+    };
     if kind == Int8 {
         // Vectors of the interpreter's hybrid kernels overflow at -128; converters don't make it.
         bytes.iter_mut().filter(|byte| **byte == 0x80).for_each(|byte| *byte = 0x81);
@@ -25,6 +29,23 @@ pub(super) fn weights(
     let zeros: Vec<i64> = scales.iter().map(|_| i64::from(zero)).collect();
     net.file.quantize(tensor, &scales, &zeros, dimension);
     tensor
+}
+
+/// Integers of so many bits, the first of each byte lowest.
+fn packed(net: &mut Net, shape: &[i32], bits: usize) -> Vec<u8> {
+    let count = shape.iter().product::<i32>().unsigned_abs() as usize;
+    let mut bytes = vec![0; count.div_ceil(8 / bits)];
+    for at in 0..count {
+        let value = u8::try_from(net.random.below(1 << bits)).unwrap_or(0);
+        bytes[at * bits / 8] |= value << (at * bits % 8);
+    }
+    bytes
+}
+
+/// Weights of floats as a constant.
+fn float_weights(net: &mut Net, shape: &[i32]) -> i32 {
+    let bytes = net.bytes(Float32, shape);
+    net.file.constant("weights", Float32, shape, &bytes)
 }
 
 /// A bias: INT32 beside 8 bits; beside 16 bits INT64 or, now and then, INT32.
@@ -47,10 +68,17 @@ pub(super) fn fully_connected(net: &mut Net, name: &'static str) {
         (net.random.within(1, 4), net.random.within(1, 70), net.random.within(1, 9));
     let input = net.input(kind, &[rows, depth]);
     let is_hybrid = kind == Float32;
-    let own = if kind == Uint8 { Uint8 } else { Int8 };
-    let each = net.random.flag() && own == Int8;
+    let own = match kind {
+        Uint8 => Uint8,
+        Float32 => net.random.pick(&[Int8, Int8, Int4, Int2]),
+        _ => Int8,
+    };
+    let each = net.random.flag() && own != Uint8;
     if is_hybrid {
         net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
+        if own != Int8 {
+            net.label.push_str(&format!(" {}", own.name()));
+        }
     } else if each {
         net.label.push_str(" per channel");
     }
@@ -91,21 +119,32 @@ pub(super) fn convolution(net: &mut Net, name: &'static str) {
     let is_depthwise = name == "DEPTHWISE_CONV_2D";
     let (height, width) = (net.random.within(5, 9), net.random.within(5, 9));
     let (tall, broad) = (net.random.within(1, 5), net.random.within(1, 5));
-    let (batches, channels) = (net.random.within(1, 3), net.random.within(1, 9));
+    let (batches, depth) = (net.random.within(1, 3), net.random.within(1, 9));
+    let groups = if is_depthwise || net.random.flag() { 1 } else { net.random.within(2, 4) };
+    let channels = depth * groups;
     let times = net.random.within(1, 2);
     let outputs = if is_depthwise { channels * times } else { net.random.within(1, 40) };
+    let outputs = (outputs + groups - 1) / groups * groups;
     let (is_same, stride) = (net.random.flag(), net.random.within(1, 2));
     let is_dilated = stride == 1 && tall.max(broad) <= 3 && net.random.flag();
     let dilation = if is_dilated { 2 } else { 1 };
     let input = net.input(kind, &[batches, height, width, channels]);
-    let each = net.random.flag() || is_depthwise;
-    if kind == Float32 {
+    // Of groups on the fly the interpreter takes no other weights.
+    let is_hybrid = kind == Float32 && net.random.below(3) != 0;
+    let each = net.random.flag() || is_depthwise || (is_hybrid && groups > 1);
+    if is_hybrid {
         net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
     }
-    let filter = if is_depthwise {
-        weights(net, &[1, tall, broad, outputs], 3, Int8, each)
-    } else {
-        weights(net, &[outputs, tall, broad, channels], 0, Int8, each)
+    if groups > 1 {
+        net.label.push_str(" in groups");
+    }
+    let (shape, dimension) = match is_depthwise {
+        true => ([1, tall, broad, outputs], 3),
+        false => ([outputs, tall, broad, depth], 0),
+    };
+    let filter = match kind == Float32 && !is_hybrid {
+        true => float_weights(net, &shape),
+        false => weights(net, &shape, dimension, Int8, each),
     };
     let bias = bias(net, kind, outputs);
     let extent = |input: i32, filter: i32| {
@@ -129,17 +168,27 @@ pub(super) fn convolution(net: &mut Net, name: &'static str) {
 }
 
 pub(super) fn transposed(net: &mut Net, name: &'static str) {
-    let kind = net.kind(&[Int8, Int16]);
+    let kind = net.kind(&[Int8, Int16, Float32]);
     let (height, width) = (net.random.within(1, 5), net.random.within(1, 5));
-    let (filter, stride) = (net.random.within(1, 3), net.random.within(1, 2));
+    let (filter, stride) = (net.random.within(1, 3), net.random.within(1, 3));
     let (channels, outputs) = (net.random.within(1, 9), net.random.within(1, 5));
     let is_same = net.random.flag();
     let extent = |input: i32| {
         if is_same { input * stride } else { (input - 1) * stride + filter }
     };
-    let extents = [1, extent(height), extent(width), outputs];
+    let (mut rows, mut columns) = (extent(height), extent(width));
+    if !is_same {
+        // Less than a stride behind the last products there may be the bias alone.
+        rows += net.random.below(stride);
+        columns += net.random.below(stride);
+    }
+    let extents = [1, rows, columns, outputs];
     let shape = net.ints(&extents);
-    let weights = weights(net, &[outputs, filter, filter, channels], 0, Int8, true);
+    let filters = [outputs, filter, filter, channels];
+    let weights = match kind {
+        Float32 => float_weights(net, &filters),
+        _ => weights(net, &filters, 0, Int8, true),
+    };
     let input = net.input(kind, &[1, height, width, channels]);
     let bias = bias(net, kind, outputs);
     let output = net.result(kind, &extents);

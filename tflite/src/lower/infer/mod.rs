@@ -4,7 +4,9 @@
 //! the extents of an operator's inputs, its options and its constants is worked out here; what
 //! depends on values that are known at run time alone stays open.
 
+mod elementwise;
 mod empty;
+mod layers;
 mod windows;
 
 use self::windows::{CONV, DEPTHWISE, positive};
@@ -140,83 +142,39 @@ impl Lower<'_, '_> {
             }
             Builtin::Gather => self.gather_dims(),
             Builtin::While => self.dims(result),
+            Builtin::Rank => Some(Vec::new()),
+            // Indices, scores in between, and a count.
+            Builtin::NonMaxSuppressionV4 | Builtin::NonMaxSuppressionV5 => {
+                match result + 1 == self.op.outputs.len() {
+                    true => Some(Vec::new()),
+                    false => Some(vec![u32::try_from(self.one_int(2)?).ok()?]),
+                }
+            }
             Builtin::Shape => Some(vec![u32::try_from(self.dims(0)?.len()).ok()?]),
             Builtin::TopkV2 => {
                 let mut dims = self.dims(0)?;
                 *dims.last_mut()? = u32::try_from(self.one_int(1)?).ok()?;
                 Some(dims)
             }
-            builtin => self.elementwise_dims(builtin),
-        }
-    }
-
-    pub(super) fn elementwise_dims(&self, builtin: Builtin) -> Option<Vec<u32>> {
-        match builtin {
-            Builtin::Add
-            | Builtin::Sub
-            | Builtin::Mul
-            | Builtin::Div
-            | Builtin::Maximum
-            | Builtin::Minimum
-            | Builtin::Pow
-            | Builtin::FloorDiv
-            | Builtin::FloorMod
-            | Builtin::SquaredDifference
-            | Builtin::Atan2
-            | Builtin::BitwiseXor
-            | Builtin::RightShift
-            | Builtin::Less
-            | Builtin::LessEqual
-            | Builtin::Greater
-            | Builtin::GreaterEqual
-            | Builtin::Equal
-            | Builtin::NotEqual
-            | Builtin::LogicalAnd
-            | Builtin::LogicalOr => self.broadcast_of(0, 1),
-            Builtin::SelectV2 => {
-                let (condition, values) = (self.dims(0)?, self.broadcast_of(1, 2)?);
-                broadcast_dims(&condition, &values)
+            Builtin::GatherNd => {
+                let (dims, places) = (self.dims(0)?, self.dims(1)?);
+                let (&depth, places) = places.split_last()?;
+                Some([places, dims.get(usize::try_from(depth).ok()?..)?].concat())
             }
-            Builtin::Select => self.dims(1),
-            Builtin::Prelu
-            | Builtin::AddN
-            | Builtin::Abs
-            | Builtin::Neg
-            | Builtin::Exp
-            | Builtin::Log
-            | Builtin::Sin
-            | Builtin::Cos
-            | Builtin::Sqrt
-            | Builtin::Rsqrt
-            | Builtin::Square
-            | Builtin::Floor
-            | Builtin::Ceil
-            | Builtin::Round
-            | Builtin::Sign
-            | Builtin::Relu
-            | Builtin::Relu6
-            | Builtin::ReluN1To1
-            | Builtin::Relu0To1
-            | Builtin::LeakyRelu
-            | Builtin::Elu
-            | Builtin::Gelu
-            | Builtin::HardSwish
-            | Builtin::Logistic
-            | Builtin::Tanh
-            | Builtin::LogicalNot
-            | Builtin::Softmax
-            | Builtin::LogSoftmax
-            | Builtin::L2Normalization
-            | Builtin::LocalResponseNormalization
-            | Builtin::Quantize
-            | Builtin::Dequantize
-            | Builtin::Cast
-            | Builtin::Cumsum
-            | Builtin::ReverseV2
-            | Builtin::ReverseSequence
-            | Builtin::ZerosLike
-            | Builtin::DynamicUpdateSlice => self.dims(0),
-            _ => None,
+            Builtin::HashtableLookup => {
+                let (rows, table) = (self.dims(0)?, self.dims(2)?);
+                let row = if result == 0 { table.get(1..)? } else { &[] };
+                Some([rows.get(..1)?, row].concat())
+            }
+            Builtin::MatrixSetDiag => self.dims(0),
+            Builtin::MatrixDiag => {
+                let mut dims = self.dims(0)?;
+                dims.push(*dims.last()?);
+                Some(dims)
+            }
+            builtin => {
+                self.elementwise_dims(builtin).or_else(|| self.recurrent_dims(builtin, result))
+            }
         }
     }
 
@@ -245,7 +203,7 @@ impl Lower<'_, '_> {
     }
 
     /// A constant that holds extents.
-    fn constant_dims(&self, argument: usize) -> Option<Vec<u32>> {
+    pub(super) fn constant_dims(&self, argument: usize) -> Option<Vec<u32>> {
         let values = self.constant_ints(argument).ok()?;
         values.into_iter().map(|extent| u32::try_from(extent).ok()).collect()
     }
