@@ -9,7 +9,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
-use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
+use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
@@ -24,7 +24,9 @@ use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
+use nnburst_kernels::kernels::row_sums_f32::RowSums;
 use nnburst_kernels::kernels::short_rows::ShortRows;
+use nnburst_kernels::kernels::softmax_f32::Softmax;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
@@ -322,6 +324,30 @@ fn elementwise(c: &mut Criterion) {
     let make = |isa| Map::new(isa, Function::Sigmoid);
     family(c, "transcendental_f32", ELEMENTS, make, |map| {
         map.compute(In::of(&a[..]), Out::of(&mut y[..]));
+    });
+    family(
+        c,
+        "elu_f32",
+        ELEMENTS,
+        |isa| Map::new(isa, Function::Elu),
+        |map| {
+            map.compute(In::of(&b[..]), Out::of(&mut y[..]));
+        },
+    );
+    // Rows of 32 less a number for each.
+    let (len, count) = (32, ELEMENTS / 32);
+    let make = |isa| Binary::new(isa, Arithmetic::Sub, NO_CLAMP);
+    family(c, "binary_f32_rows", ELEMENTS, make, |sub| {
+        let wide = Operand { all: In::of(&a[..]), step: 1, stride: len };
+        let per_row = Operand { all: In::of(&b[..count]), step: 0, stride: 1 };
+        sub.compute_rows([wide, per_row], Out::of(&mut y[..]), len).unwrap();
+    });
+    family(c, "row_sums_f32", ELEMENTS, RowSums::new, |sums| {
+        sums.compute(In::of(&a[..]), &mut y[..count]).unwrap();
+    });
+    let make = |isa| Softmax::new(isa, len, 1.0).unwrap();
+    family(c, "softmax_f32", ELEMENTS, make, |softmax| {
+        softmax.compute(In::of(&a[..]), Out::of(&mut y[..])).unwrap();
     });
     let make = |isa| LayerNorm::new(isa, ELEMENTS / 8, 0.1).unwrap();
     family(c, "layer_norm_f32", ELEMENTS, make, |norm| {

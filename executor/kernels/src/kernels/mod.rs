@@ -15,7 +15,8 @@
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
-//!                   deviation; bilinear_f32: lines between lines and pixels; plain:
+//!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear_f32:
+//!                   lines between lines and pixels; plain:
 //!                   auto-vectorised loops; spans: rows that have a stride; short_rows: several
 //!                   in one block; repeated_rows: all beside the same one
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
@@ -56,7 +57,9 @@ mod elementwise {
     pub mod repeated_rows;
     pub mod round_once_i8;
     pub mod round_twice_i8;
+    pub mod row_sums_f32;
     pub mod short_rows;
+    pub mod softmax_f32;
     pub mod spans;
     pub mod transcendental_f32;
 }
@@ -69,7 +72,8 @@ pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
     add_i8, bilinear_f32, binary_f32, byte_table, layer_norm_f32, mul_i8, plain, repeated_rows,
-    round_once_i8, round_twice_i8, short_rows, spans, transcendental_f32,
+    round_once_i8, round_twice_i8, row_sums_f32, short_rows, softmax_f32, spans,
+    transcendental_f32,
 };
 pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};

@@ -142,6 +142,94 @@ pub fn copy_pieces(
     isa.run(Pieces { input, output, len, pieces });
 }
 
+/// Pieces that lie regularly: those of each row and column of a grid.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Bytes of a piece.
+    pub len: usize,
+    /// How many rows, and bytes of the input from one to the next.
+    pub rows: (usize, isize),
+    /// Columns of a row, likewise.
+    pub columns: (usize, isize),
+}
+
+impl Grid {
+    /// Copies its pieces, from the one at byte `from` of the input on, to where they lie one behind
+    /// the other from byte `to` of the output on. Found by loops, a piece takes a quarter of the
+    /// time that it takes from an iterator.
+    pub fn copy(self, isa: Isa, input: In<'_, u8>, from: isize, output: Out<'_, u8>, to: usize) {
+        let Self { len, rows, columns } = self;
+        if len > LONG {
+            for row in 0..rows.0 {
+                for column in 0..columns.0 {
+                    let from = place(from, (row, rows.1), (column, columns.1));
+                    let to = to + (row * columns.0 + column) * len;
+                    output.slice(to..to + len).copy_from(input.slice(from..from + len));
+                }
+            }
+            return;
+        }
+        isa.run(GridPieces { input, from, output, to, grid: self });
+    }
+}
+
+/// The place of a row's column.
+#[inline(always)]
+fn place(first: isize, row: (usize, isize), column: (usize, isize)) -> usize {
+    let (down, across) = (row.0.cast_signed() * row.1, column.0.cast_signed() * column.1);
+    (first + down + across).cast_unsigned()
+}
+
+struct GridPieces<'a> {
+    input: In<'a, u8>,
+    from: isize,
+    output: Out<'a, u8>,
+    to: usize,
+    grid: Grid,
+}
+
+impl Loop for GridPieces<'_> {
+    #[inline(always)]
+    fn run(self) {
+        match self.grid.len {
+            0 => {}
+            1 => self.by::<1>(),
+            2 | 3 => self.by::<2>(),
+            4..8 => self.by::<4>(),
+            8..16 => self.by::<8>(),
+            16..32 => self.by::<16>(),
+            32..64 => self.by::<32>(),
+            _ => self.by::<64>(),
+        }
+    }
+}
+
+impl GridPieces<'_> {
+    /// As [`Pieces::by`].
+    #[inline(always)]
+    fn by<const N: usize>(self) {
+        let Self { input, from, output, mut to, grid: Grid { len, rows, columns } } = self;
+        // As many pieces as are copied between two reports.
+        let together = (REPORT_NS / (len + PIECE_NS)).max(1);
+        for row in 0..rows.0 {
+            for first in (0..columns.0).step_by(together) {
+                let end = columns.0.min(first + together);
+                if poll::work((end - first) * (len + PIECE_NS)).is_err() {
+                    return;
+                }
+                for column in first..end {
+                    let from = place(from, (row, rows.1), (column, columns.1));
+                    for at in (0..len - N).step_by(N) {
+                        output.set_block(to + at, input.block::<N>(from + at));
+                    }
+                    output.set_block(to + len - N, input.block::<N>(from + len - N));
+                    to += len;
+                }
+            }
+        }
+    }
+}
+
 /// Nanoseconds that finding a piece takes at most, about; a byte takes less than one.
 const PIECE_NS: usize = 8;
 
@@ -177,21 +265,21 @@ impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
     /// `N` bytes at a time, of which a piece has as many at least; the last overlap those before.
     #[inline(always)]
     fn by<const N: usize>(self) {
-        let Self { input, output, len, pieces } = self;
+        let Self { input, output, len, mut pieces } = self;
         let mut unreported = 0;
-        for (from, to) in pieces {
+        // Where pieces come from nested iterators, these become nested loops inside of them: asked
+        // for each piece they take 6 ns.
+        let _ = pieces.try_for_each(|(from, to)| {
             unreported += len + PIECE_NS;
             if unreported > REPORT_NS {
-                if poll::work(unreported).is_err() {
-                    return;
-                }
-                unreported = 0;
+                poll::work(std::mem::take(&mut unreported))?;
             }
             for at in (0..len - N).step_by(N) {
                 output.set_block(to + at, input.block::<N>(from + at));
             }
             output.set_block(to + len - N, input.block::<N>(from + len - N));
-        }
+            Ok::<(), poll::Halted>(())
+        });
     }
 }
 
@@ -211,6 +299,24 @@ mod tests {
                 for (from, to) in places {
                     want[to..to + len].copy_from_slice(&bytes[from..from + len]);
                 }
+                assert_eq!(got, want, "{isa:?}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_of_a_grid_arrive() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(4000).collect();
+        for isa in Isa::all() {
+            for len in (0..=130).chain([255]) {
+                let grid = Grid { len, rows: (3, -300), columns: (2, 400) };
+                let mut got = vec![0; 6 * len + 2];
+                grid.copy(isa, In::of(&bytes), 900, Out::of(&mut got), 1);
+                let mut want = vec![0];
+                for from in [900, 1300, 600, 1000, 300, 700] {
+                    want.extend(&bytes[from..from + len]);
+                }
+                want.push(0);
                 assert_eq!(got, want, "{isa:?}, {len} bytes");
             }
         }

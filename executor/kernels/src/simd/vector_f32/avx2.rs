@@ -1,15 +1,15 @@
 //! Eight floats.
 
 use core::arch::x86_64::{
-    __m256, __m256i, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_movehl_ps, _mm_storel_epi64,
-    _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps,
-    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
-    _mm256_sub_ps,
+    __m128, __m256, __m256i, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_max_ps,
+    _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps,
+    _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cmpeq_epi32,
+    _mm256_cmpgt_epi32, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps,
+    _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32,
+    _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
 };
 
 use super::F32Simd;
@@ -153,6 +153,12 @@ impl F32Simd for F32x8 {
     }
 
     #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.
@@ -208,6 +214,16 @@ impl F32Simd for F32x8 {
     }
 
     #[inline(always)]
+    fn first_or(self, count: usize, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(number(count)), lanes);
+            Self(_mm256_blendv_ps(others.0, self.0, _mm256_castsi256_ps(mask)))
+        }
+    }
+
+    #[inline(always)]
     fn with_lane(self, lane: usize, x: f32) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         unsafe {
@@ -228,4 +244,52 @@ impl F32Simd for F32x8 {
         }
         sums
     }
+
+    #[inline(always)]
+    fn folded(four: [Self; 4]) -> [f32; 4] {
+        folded::<false>(four)
+    }
+
+    #[inline(always)]
+    fn largest(four: [Self; 4]) -> [f32; 4] {
+        folded::<true>(four)
+    }
+}
+
+/// The sum of the lanes of each, or the largest: the upper half with the lower one until a lane is
+/// left.
+#[inline(always)]
+pub(super) fn folded<const LARGEST: bool>([a, b, c, d]: [F32x8; 4]) -> [f32; 4] {
+    let mut results = [0.0; 4];
+    // SAFETY: a vector is proof of the instruction set; four floats of our own.
+    unsafe {
+        let [a, b, c, d] = [
+            quarter::<LARGEST>(a),
+            quarter::<LARGEST>(b),
+            quarter::<LARGEST>(c),
+            quarter::<LARGEST>(d),
+        ];
+        let ab = joined::<LARGEST>(_mm_movelh_ps(a, b), _mm_movehl_ps(b, a));
+        let cd = joined::<LARGEST>(_mm_movelh_ps(c, d), _mm_movehl_ps(d, c));
+        let (even, odd) =
+            (_mm_shuffle_ps::<0b1000_1000>(ab, cd), _mm_shuffle_ps::<0b1101_1101>(ab, cd));
+        _mm_storeu_ps(results.as_mut_ptr(), joined::<LARGEST>(even, odd));
+    }
+    results
+}
+
+/// # Safety
+/// The machine has the instruction set.
+#[inline(always)]
+unsafe fn quarter<const LARGEST: bool>(x: F32x8) -> __m128 {
+    // SAFETY: as the caller promises.
+    unsafe { joined::<LARGEST>(_mm256_castps256_ps128(x.0), _mm256_extractf128_ps::<1>(x.0)) }
+}
+
+/// # Safety
+/// The machine has the instruction set.
+#[inline(always)]
+unsafe fn joined<const LARGEST: bool>(a: __m128, b: __m128) -> __m128 {
+    // SAFETY: as the caller promises.
+    unsafe { if LARGEST { _mm_max_ps(a, b) } else { _mm_add_ps(a, b) } }
 }

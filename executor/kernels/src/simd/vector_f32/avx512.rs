@@ -12,6 +12,7 @@ use core::arch::x86_64::{
 };
 
 use super::F32Simd;
+use super::avx2::{F32x8, folded};
 use crate::simd::Avx512;
 
 #[derive(Clone, Copy)]
@@ -112,6 +113,12 @@ impl F32Simd for F32x16 {
     }
 
     #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.
@@ -161,6 +168,12 @@ impl F32Simd for F32x16 {
     }
 
     #[inline(always)]
+    fn first_or(self, count: usize, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_mask_blend_ps(mask(count), others.0, self.0) })
+    }
+
+    #[inline(always)]
     fn with_lane(self, lane: usize, x: f32) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe {
@@ -183,5 +196,32 @@ impl F32Simd for F32x16 {
             _mm_storeu_ps(sums.as_mut_ptr(), all);
         }
         sums
+    }
+
+    #[inline(always)]
+    fn folded([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+        folded::<false>([
+            a.half::<false>(),
+            b.half::<false>(),
+            c.half::<false>(),
+            d.half::<false>(),
+        ])
+    }
+
+    #[inline(always)]
+    fn largest([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+        folded::<true>([a.half::<true>(), b.half::<true>(), c.half::<true>(), d.half::<true>()])
+    }
+}
+
+impl F32x16 {
+    /// The sum of both halves, or the larger lanes of them.
+    #[inline(always)]
+    fn half<const LARGER: bool>(self) -> F32x8 {
+        // SAFETY: a vector is proof of the instruction set.
+        let halves =
+            unsafe { [_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0)] };
+        let [lower, upper] = halves.map(F32x8);
+        if LARGER { lower.larger(upper) } else { lower.add(upper) }
     }
 }

@@ -82,6 +82,9 @@ pub(crate) trait F32Simd: Copy {
     /// The product with `factor` and then the sum with `addend`, rounded once.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
 
+    /// The larger number; either where one of them is none.
+    fn larger(self, other: Self) -> Self;
+
     /// NaN stays NaN.
     fn clamp(self, low: Self, high: Self) -> Self;
 
@@ -104,11 +107,20 @@ pub(crate) trait F32Simd: Copy {
     /// These numbers where the sign of `of` is set, elsewhere the others.
     fn where_negative(self, of: Self, others: Self) -> Self;
 
+    /// The first `count` lanes, and those of `others` behind them.
+    fn first_or(self, count: usize, others: Self) -> Self;
+
     /// With another number in a lane.
     fn with_lane(self, lane: usize, x: f32) -> Self;
 
     /// The sum of the lanes of each.
     fn sums(four: [Self; 4]) -> [f32; 4];
+
+    /// The sum of the lanes of each: the upper half is added to the lower one until a lane is left.
+    fn folded(four: [Self; 4]) -> [f32; 4];
+
+    /// The largest lane of each.
+    fn largest(four: [Self; 4]) -> [f32; 4];
 }
 
 #[cfg(test)]

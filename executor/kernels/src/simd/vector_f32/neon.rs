@@ -2,10 +2,11 @@
 
 use core::arch::aarch64::{
     float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgtq_f32,
-    vcltq_f32, vcltzq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32,
-    vextq_f32, vfmaq_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vmulq_f32, vpaddq_f32,
-    vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32, vreinterpretq_u32_u16,
-    vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32,
+    vcgtq_u32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
+    vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32, vget_high_f32, vget_low_f32, vld1q_f32,
+    vld1q_u16, vld1q_u32, vmaxq_f32, vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32,
+    vreinterpretq_f32_u32, vreinterpretq_s32_f32, vreinterpretq_u32_u16, vrndnq_f32, vshlq_n_s32,
+    vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32, vuzp1q_f32, vuzp2q_f32,
 };
 
 use super::F32Simd;
@@ -129,6 +130,12 @@ impl F32Simd for F32x4 {
     }
 
     #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vmaxq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: it compares false, where the instructions for minimum and maximum would keep
         // its payload but not tell -0 from 0 as the other variants do. SAFETY: a vector is proof of
@@ -182,6 +189,16 @@ impl F32Simd for F32x4 {
     }
 
     #[inline(always)]
+    fn first_or(self, count: usize, others: Self) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let mask = vcgtq_u32(vdupq_n_u32(count), vld1q_u32([0, 1, 2, 3].as_ptr()));
+            Self(vbslq_f32(mask, self.0, others.0))
+        }
+    }
+
+    #[inline(always)]
     fn with_lane(self, lane: usize, x: f32) -> Self {
         let lane = u32::try_from(lane).unwrap_or(u32::MAX);
         // SAFETY: a vector is proof of the instruction set.
@@ -201,4 +218,46 @@ impl F32Simd for F32x4 {
         }
         sums
     }
+
+    #[inline(always)]
+    fn folded(four: [Self; 4]) -> [f32; 4] {
+        folded::<false>(four)
+    }
+
+    #[inline(always)]
+    fn largest(four: [Self; 4]) -> [f32; 4] {
+        folded::<true>(four)
+    }
+}
+
+/// The sum of the lanes of each, or the largest: the upper half with the lower one until a lane is
+/// left.
+#[inline(always)]
+fn folded<const LARGEST: bool>([a, b, c, d]: [F32x4; 4]) -> [f32; 4] {
+    let mut results = [0.0; 4];
+    // SAFETY: a vector is proof of the instruction set; four floats of our own.
+    unsafe {
+        let ab = joined::<LARGEST>(low_halves(a, b), high_halves(a, b));
+        let cd = joined::<LARGEST>(low_halves(c, d), high_halves(c, d));
+        let (even, odd) = (F32x4(vuzp1q_f32(ab.0, cd.0)), F32x4(vuzp2q_f32(ab.0, cd.0)));
+        vst1q_f32(results.as_mut_ptr(), joined::<LARGEST>(even, odd).0);
+    }
+    results
+}
+
+#[inline(always)]
+fn joined<const LARGEST: bool>(a: F32x4, b: F32x4) -> F32x4 {
+    if LARGEST { a.larger(b) } else { a.add(b) }
+}
+
+#[inline(always)]
+fn low_halves(a: F32x4, b: F32x4) -> F32x4 {
+    // SAFETY: a vector is proof of the instruction set.
+    F32x4(unsafe { vcombine_f32(vget_low_f32(a.0), vget_low_f32(b.0)) })
+}
+
+#[inline(always)]
+fn high_halves(a: F32x4, b: F32x4) -> F32x4 {
+    // SAFETY: a vector is proof of the instruction set.
+    F32x4(unsafe { vcombine_f32(vget_high_f32(a.0), vget_high_f32(b.0)) })
 }

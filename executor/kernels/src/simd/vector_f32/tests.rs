@@ -50,7 +50,25 @@ impl Kernel for Lanes {
         for (lane, four) in S::F32::sums([a, b, c, d]).into_iter().zip(xs.chunks(S::F32::LANES)) {
             assert!((lane - four.iter().sum::<f32>()).abs() < 1e-3);
         }
+        let four = xs[..4 * S::F32::LANES].chunks(S::F32::LANES);
+        let folded = |lanes: &[f32], of: fn(f32, f32) -> f32| {
+            let mut lanes = lanes.to_vec();
+            while lanes.len() > 1 {
+                let upper = lanes.split_off(lanes.len() / 2);
+                lanes.iter_mut().zip(upper).for_each(|(lane, x)| *lane = of(*lane, x));
+            }
+            lanes[0]
+        };
+        let sums: Vec<f32> = four.clone().map(|lanes| folded(lanes, |a, b| a + b)).collect();
+        assert_eq!(S::F32::folded([a, b, c, d])[..], sums);
+        let largest: Vec<f32> = four.map(|lanes| folded(lanes, f32::max)).collect();
+        assert_eq!(S::F32::largest([a, b, c, d])[..], largest);
+        assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
         for count in 0..=S::F32::LANES {
+            assert_eq!(
+                lanes(a.first_or(count, b)),
+                of(&|at| if at < count { x(at) } else { y(at) })
+            );
             let mut got = vec![9.0; S::F32::LANES + 1];
             // SAFETY: at most a vector.
             unsafe { a.store_first(got.as_mut_ptr(), count) };

@@ -1,4 +1,5 @@
 //! Sums, differences and products of two rows of floats, clamped; either may be one number for all.
+//! Of a matrix all rows are computed in one call: a call for each takes as long as 32 elements.
 
 mod vectors;
 
@@ -19,7 +20,7 @@ pub enum Arithmetic {
     Mul,
 }
 
-/// Two rows and where their results go, at any alignment.
+/// Rows of two operands and where their results go, at any alignment.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
     a: *const f32,
@@ -27,9 +28,35 @@ struct Rows {
     /// From one element to the next: 1, or 0 where one number serves all; not both.
     steps: (usize, usize),
     output: *mut f32,
+    /// Elements of a row.
     len: usize,
+    /// Rows; those of the output lie one behind the other.
+    count: usize,
+    /// Elements of the operands from one row to the next.
+    strides: (usize, usize),
     low: f32,
     high: f32,
+}
+
+/// An operand of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// Its elements, from that of the first result on.
+    pub all: In<'a, f32>,
+    /// Elements from one column to the next: 1, or 0 where one serves a whole row.
+    pub step: usize,
+    /// Elements from one row to the next.
+    pub stride: usize,
+}
+
+impl Operand<'_> {
+    /// Returns whether it has an element for each of `count` rows of `len` columns.
+    fn covers(&self, count: usize, len: usize) -> bool {
+        let row = if self.step == 0 { 1 } else { len };
+        let rows = count.saturating_sub(1).checked_mul(self.stride);
+        let end = rows.and_then(|rows| rows.checked_add(row));
+        self.step <= 1 && end.is_some_and(|end| end <= self.all.len())
+    }
 }
 
 /// An arithmetic, for numbers and for vectors of them.
@@ -131,8 +158,35 @@ impl Binary {
         };
         let (low, high) = self.range;
         let (a, b, output) = (a.as_ptr(), b.as_ptr(), output.as_mut_ptr());
+        let (count, strides) = (1, (0, 0));
+        let rows = Rows { a, b, steps, output, len, count, strides, low, high };
         // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.variant.run)(&Rows { a, b, steps, output, len, low, high }) };
+        unsafe { (self.variant.run)(&rows) };
+        Ok(())
+    }
+
+    /// Computes the output's rows of `len` elements, which lie one behind the other. At least one
+    /// of the operands has an element for each column.
+    ///
+    /// # Errors
+    /// An operand has too few elements, or the output has other ones than those of whole rows.
+    pub fn compute_rows(
+        self,
+        [a, b]: [Operand<'_>; 2],
+        output: Out<'_, f32>,
+        len: usize,
+    ) -> Result<(), String> {
+        let count = output.len().checked_div(len).unwrap_or(0);
+        let covered = a.covers(count, len) && b.covers(count, len) && a.step + b.step > 0;
+        if !covered || count * len != output.len() {
+            return Err(format!("{a:?} and {b:?} for rows of {len} in {}", output.len()));
+        }
+        let (steps, strides) = ((a.step, b.step), (a.stride, b.stride));
+        let (low, high) = self.range;
+        let (a, b, output) = (a.all.as_ptr(), b.all.as_ptr(), output.as_mut_ptr());
+        let rows = Rows { a, b, steps, output, len, count, strides, low, high };
+        // SAFETY: lengths as checked; `best` chose what the machine has.
+        unsafe { (self.variant.run)(&rows) };
         Ok(())
     }
 }
@@ -143,12 +197,16 @@ impl Binary {
 /// As for [`Run`].
 unsafe fn scalar<E: Each>(rows: &Rows) {
     let (a, b) = rows.steps;
-    for at in 0..rows.len {
-        // SAFETY: within the rows.
-        unsafe {
-            let a = rows.a.add(at * a).read_unaligned();
-            let b = rows.b.add(at * b).read_unaligned();
-            rows.output.add(at).write_unaligned(clamp_real(E::number(a, b), rows.low, rows.high));
+    for row in 0..rows.count {
+        let from = (row * rows.strides.0, row * rows.strides.1);
+        for at in 0..rows.len {
+            // SAFETY: within the rows.
+            unsafe {
+                let a = rows.a.add(from.0 + at * a).read_unaligned();
+                let b = rows.b.add(from.1 + at * b).read_unaligned();
+                let y = clamp_real(E::number(a, b), rows.low, rows.high);
+                rows.output.add(row * rows.len + at).write_unaligned(y);
+            }
         }
     }
 }

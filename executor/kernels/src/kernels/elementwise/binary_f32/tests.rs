@@ -44,6 +44,47 @@ fn every_variant_gives_the_same_bits() {
     assert!(short.compute(In::of(&a[..2]), In::of(&b), Out::of(&mut [0.0; 3])).is_err());
 }
 
+#[test]
+fn rows_are_those_that_are_computed_one_by_one() {
+    let numbers: Vec<f32> = (0..900).map(|at| (at * 37 % 101) as f32 - 50.5).collect();
+    let (x, y) = (In::of(&numbers[7..]), In::of(&numbers[501..]));
+    for variant in variants(Arithmetic::Sub).all() {
+        let sub = Binary::new(variant.isa, Arithmetic::Sub, (-60.0, 60.0));
+        for (count, len) in (1..=5).flat_map(|count| (1..=67).map(move |len| (count, len))) {
+            for [a, b] in [[(1, len + 3), (0, 1)], [(0, 2), (1, 0)], [(1, 0), (1, len)]] {
+                let row = |all: In<'_, f32>, (step, stride): (usize, usize), row: usize| {
+                    all.slice(row * stride..row * stride + if step == 0 { 1 } else { len }).to_vec()
+                };
+                let mut want = vec![0.0; count * len];
+                for (at, want) in want.chunks_exact_mut(len).enumerate() {
+                    let (a, b) = (row(x, a, at), row(y, b, at));
+                    sub.compute(In::of(&a), In::of(&b), Out::of(want)).unwrap();
+                }
+                let mut got = vec![99.0; count * len + 1];
+                let operand = |all, (step, stride)| Operand { all, step, stride };
+                let operands = [operand(x, a), operand(y, b)];
+                sub.compute_rows(operands, Out::of(&mut got[..count * len]), len).unwrap();
+                assert_eq!(got[..count * len], want, "{:?}, {count} of {len}", variant.isa);
+                assert_eq!(got[count * len], 99.0, "{:?} wrote behind the end", variant.isa);
+            }
+        }
+    }
+    let sub = Binary::new(Isa::best(), Arithmetic::Sub, (-60.0, 60.0));
+    let short = Operand { all: x.slice(0..7), step: 1, stride: 4 };
+    let one = Operand { all: y, step: 0, stride: 0 };
+    for (operands, count, len) in [
+        ([short, one], 8, 4),
+        ([Operand { step: 2, ..short }, one], 4, 4),
+        ([one, one], 4, 4),
+        ([short, Operand { stride: usize::MAX, ..one }], 12, 4),
+        ([short, one], 3, 2),
+        ([short, one], 3, 0),
+    ] {
+        let mut output = vec![0.0; count];
+        assert!(sub.compute_rows(operands, Out::of(&mut output), len).is_err());
+    }
+}
+
 fn part(row: &[f32], one: bool, len: usize) -> &[f32] {
     &row[1..][..if one { 1 } else { len }]
 }

@@ -31,18 +31,24 @@ impl<E: Each> Kernel for Vectors<E> {
 #[inline(always)]
 unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(isa: V::Isa, rows: &Rows) {
     let whole = rows.len / V::LANES * V::LANES;
-    // SAFETY: whole vectors are within the rows, and of the last one the elements that are left.
-    unsafe {
-        let (low, high) = (V::splat(isa, rows.low), V::splat(isa, rows.high));
-        for at in (0..whole).step_by(V::LANES) {
-            let (a, b) = (load::<V, A>(isa, rows.a, at), load::<V, B>(isa, rows.b, at));
-            E::vector(a, b).clamp(low, high).store(rows.output.add(at));
-        }
-        let rest = rows.len - whole;
-        if rest > 0 {
-            let a = load_first::<V, A>(isa, rows.a, whole, rest);
-            let b = load_first::<V, B>(isa, rows.b, whole, rest);
-            E::vector(a, b).clamp(low, high).store_first(rows.output.add(whole), rest);
+    let (low, high) = (V::splat(isa, rows.low), V::splat(isa, rows.high));
+    for row in 0..rows.count {
+        // SAFETY: whole vectors are within the rows, and of the last one the elements that are
+        // left.
+        unsafe {
+            let a_row = rows.a.add(row * rows.strides.0);
+            let b_row = rows.b.add(row * rows.strides.1);
+            let output = rows.output.add(row * rows.len);
+            for at in (0..whole).step_by(V::LANES) {
+                let (a, b) = (load::<V, A>(isa, a_row, at), load::<V, B>(isa, b_row, at));
+                E::vector(a, b).clamp(low, high).store(output.add(at));
+            }
+            let rest = rows.len - whole;
+            if rest > 0 {
+                let a = load_first::<V, A>(isa, a_row, whole, rest);
+                let b = load_first::<V, B>(isa, b_row, whole, rest);
+                E::vector(a, b).clamp(low, high).store_first(output.add(whole), rest);
+            }
         }
     }
 }

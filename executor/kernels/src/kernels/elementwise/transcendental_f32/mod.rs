@@ -1,14 +1,14 @@
-//! The logistic function, the hyperbolic tangent, the exponential and GELU of rows of floats.
+//! The logistic function, the hyperbolic tangent, the exponential, ELU and GELU of rows of floats.
 //!
-//! The first three come from `q = exp(r) - 1` on half a binary order around 0 and a power of two:
+//! The first four come from `q = exp(r) - 1` on half a binary order around 0 and a power of two:
 //! the polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second
 //! branch near 0. Every variant computes the same in the same order: the same bits, within 4 units
 //! in the last place of the true value, GELU within 5e-7 of it times its argument.
 
-mod scalar;
-mod vectors;
+pub(super) mod scalar;
+pub(super) mod vectors;
 
-use self::vectors::{Exp, FunctionRows, Gelu, GeluByTanh, Sigmoid, Tanh};
+use self::vectors::{Elu, Exp, FunctionRows, Gelu, GeluByTanh, Sigmoid, Tanh};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
@@ -21,6 +21,8 @@ pub enum Function {
     Tanh,
     /// Exponential.
     Exp,
+    /// `x`, or `exp(x) - 1` where that is negative.
+    Elu,
     /// `x` times the share of a normal distribution that is below it.
     Gelu,
     /// The same by an approximation with the hyperbolic tangent.
@@ -46,6 +48,7 @@ pub const fn variants(function: Function) -> Variants<Run> {
         Function::Sigmoid => variants!(FunctionRows<Sigmoid>, scalar::sigmoid),
         Function::Tanh => variants!(FunctionRows<Tanh>, scalar::tanh),
         Function::Exp => variants!(FunctionRows<Exp>, scalar::exp),
+        Function::Elu => variants!(FunctionRows<Elu>, scalar::elu),
         Function::Gelu => variants!(FunctionRows<Gelu>, scalar::gelu),
         Function::GeluByTanh => variants!(FunctionRows<GeluByTanh>, scalar::gelu_by_tanh),
     }

@@ -18,6 +18,11 @@ pub(super) unsafe fn exp(row: &Row) {
     unsafe { map(row, exp_of) };
 }
 
+pub(super) unsafe fn elu(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, elu_of) };
+}
+
 pub(super) unsafe fn gelu(row: &Row) {
     // SAFETY: as the caller promises.
     unsafe { map(row, gelu_of) };
@@ -52,10 +57,19 @@ fn tanh_of(x: f32) -> f32 {
     (m / (m + 2.0)).abs().copysign(x)
 }
 
-fn exp_of(x: f32) -> f32 {
+pub(in super::super) fn exp_of(x: f32) -> f32 {
     let (n, q) = parts(x);
     // In two factors, since 2^n may be above or below what one float holds.
     (q + 1.0) * power_of_two(n >> 1) * power_of_two(n - (n >> 1))
+}
+
+fn elu_of(x: f32) -> f32 {
+    if !x.is_sign_negative() {
+        return x;
+    }
+    let (n, q) = parts(x);
+    let power = power_of_two(n.max(-126));
+    power.mul_add(q, power - 1.0)
 }
 
 fn gelu_of(x: f32) -> f32 {

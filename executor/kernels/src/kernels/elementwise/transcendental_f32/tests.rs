@@ -7,6 +7,8 @@ fn truth(function: Function, x: f64) -> f64 {
         Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Function::Tanh => x.tanh(),
         Function::Exp => x.exp(),
+        Function::Elu if x < 0.0 => x.exp_m1(),
+        Function::Elu => x,
         Function::Gelu => x * 0.5 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
         Function::GeluByTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
@@ -38,8 +40,14 @@ fn bound(function: Function, x: f64, want: f64) -> f64 {
     }
 }
 
-const ALL: [Function; 5] =
-    [Function::Sigmoid, Function::Tanh, Function::Exp, Function::Gelu, Function::GeluByTanh];
+const ALL: [Function; 6] = [
+    Function::Sigmoid,
+    Function::Tanh,
+    Function::Exp,
+    Function::Elu,
+    Function::Gelu,
+    Function::GeluByTanh,
+];
 
 #[test]
 fn every_variant_is_near_the_true_value() {
@@ -82,6 +90,10 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
         (Function::Exp, inf, inf),
         (Function::Exp, -inf, 0.0),
         (Function::Exp, 0.0, 1.0),
+        (Function::Elu, inf, inf),
+        (Function::Elu, -inf, -1.0),
+        (Function::Elu, 0.0, 0.0),
+        (Function::Elu, -0.0, 0.0),
         (Function::Gelu, inf, inf),
         (Function::Gelu, 0.0, 0.0),
         (Function::GeluByTanh, inf, inf),

@@ -7,7 +7,7 @@ use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
 /// A function of each lane.
-pub(super) trait Each {
+pub(in super::super) trait Each {
     fn of<V: F32Simd>(x: V) -> V;
 }
 
@@ -61,13 +61,25 @@ impl Each for Tanh {
     }
 }
 
-pub(super) struct Exp;
+pub(in super::super) struct Exp;
 
 impl Each for Exp {
     #[inline(always)]
     fn of<V: F32Simd>(x: V) -> V {
         let (n, q) = parts(x);
         q.add(x.filled(1.0)).scaled(n)
+    }
+}
+
+pub(super) struct Elu;
+
+impl Each for Elu {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        // Where the power is too small for a normal number the result is -1.
+        let (n, q) = parts(x.negative());
+        let power = n.power_of_two();
+        power.mul_add(q, power.sub(x.filled(1.0))).where_negative(x, x)
     }
 }
 

@@ -1,0 +1,91 @@
+//! SOFTMAX of rows of floats, four rows at a time: what a row's lanes have in common takes as long
+//! to find as the functions of 64 elements.
+//!
+//! Every variant gives the same bits. Exponentials are summed in sixteen lanes, the upper half of
+//! which is added to the lower one until one is left, and multiplied by 1 over their sum.
+
+mod scalar;
+mod vectors;
+
+use self::vectors::Vectors;
+use crate::simd::{Isa, Variant, Variants, variants};
+use crate::tensor::{In, Out, check_lengths, poll};
+
+/// Exponentials that are added side by side.
+const LANES: usize = 16;
+
+/// Rows one behind the other, and where their results go: the same place, or one that doesn't
+/// overlap; at any alignment.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    input: *const f32,
+    output: *mut f32,
+    /// Elements of a row, at least one.
+    len: usize,
+    /// Rows.
+    count: usize,
+    /// The factor of an element's distance from the largest of its row.
+    beta: f32,
+}
+
+/// # Safety
+/// `count` rows of `len` floats are readable at the input and writable at the output; the machine
+/// has the instruction set.
+type Run = unsafe fn(&Rows);
+
+/// Best first.
+const VARIANTS: Variants<Run> = variants!(Vectors, scalar::softmax);
+
+/// SOFTMAX of rows in its best variant.
+#[derive(Clone, Copy, Debug)]
+pub struct Softmax {
+    variant: Variant<Run>,
+    len: usize,
+    beta: f32,
+}
+
+impl Softmax {
+    /// The most elements of a row: more would take too long between two reports of work.
+    pub const MOST: usize = poll::CHUNK;
+
+    /// Takes the best variant up to `isa`, for rows of `len` elements. `None` where there are none,
+    /// or more than [`Softmax::MOST`].
+    pub fn new(isa: Isa, len: usize, beta: f32) -> Option<Self> {
+        let variant = VARIANTS.best(isa);
+        (1..=Self::MOST).contains(&len).then_some(Self { variant, len, beta })
+    }
+
+    /// The variant that was chosen.
+    pub fn isa(self) -> Isa {
+        self.variant.isa
+    }
+
+    /// Computes rows one behind the other.
+    ///
+    /// # Errors
+    /// The input is shorter than the output, that is not whole rows, or the run is to end.
+    pub fn compute(self, input: In<'_, f32>, output: Out<'_, f32>) -> Result<(), String> {
+        let Self { variant, len, beta } = self;
+        check_lengths(input.len(), output.len())?;
+        check_lengths(output.len() / len * len, output.len())?;
+        // As many rows as are computed between two reports of work.
+        let together = (Self::MOST / (len + LANES)).max(1) * len;
+        for start in (0..output.len()).step_by(together) {
+            let part = start..output.len().min(start + together);
+            poll::work(part.len() * ELEMENT_NS)?;
+            let count = part.len() / len;
+            let (input, output) = (input.slice(part.clone()), output.slice(part));
+            let (input, output) = (input.as_ptr(), output.as_mut_ptr());
+            // SAFETY: lengths as checked; an input that overlaps its output is the whole of it, as
+            // tensors are; `best` chose what the machine has.
+            unsafe { (variant.run)(&Rows { input, output, len, count, beta }) };
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds that an element takes at most, about.
+const ELEMENT_NS: usize = 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Four rows at a time, each in the vectors of sixteen lanes. What is left behind the last sixteen
+//! elements of a row stays in registers.
+
+use super::super::transcendental_f32::vectors::{Each, Exp};
+use super::{LANES, Rows};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Kernel, Simd};
+
+/// Rows at a time.
+const TOGETHER: usize = 4;
+
+/// Vectors of sixteen lanes, at most.
+const PARTS: usize = 4;
+
+pub(super) struct Vectors;
+
+impl Kernel for Vectors {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
+        for first in (0..rows.count).step_by(TOGETHER) {
+            // SAFETY: within the rows; all of them are read before any is written.
+            unsafe {
+                if rows.count - first >= TOGETHER {
+                    some::<S::F32, TOGETHER>(isa, rows, first);
+                } else {
+                    for row in first..rows.count {
+                        some::<S::F32, 1>(isa, rows, row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first number of each row, `N` of which are there.
+#[inline(always)]
+fn filled<V: F32Simd, const N: usize>(isa: V::Isa, numbers: [f32; TOGETHER]) -> [V; TOGETHER] {
+    let mut vectors = [V::splat(isa, numbers[0]); TOGETHER];
+    unrolled!(4: row < N, { vectors[row] = V::splat(isa, numbers[row]) });
+    vectors
+}
+
+/// # Safety
+/// Rows from the one `first` on are within those of the work, `N` of them, at most four.
+#[inline(always)]
+unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+    let &Rows { input, output, len, beta, .. } = rows;
+    // SAFETY: within the rows.
+    let (input, output) = unsafe { (input.add(first * len), output.add(first * len)) };
+    let (parts, whole) = (LANES / V::LANES, len / LANES * LANES);
+    // Elements of the last vectors.
+    let rest = |part: usize| (len - whole).saturating_sub(part * V::LANES).min(V::LANES);
+    let least = V::splat(isa, f32::NEG_INFINITY);
+    let mut most = [least; TOGETHER];
+    for at in (0..whole).step_by(V::LANES) {
+        unrolled!(4: row < N, {
+            // SAFETY: within the row.
+            let x = unsafe { V::load(isa, input.add(row * len + at)) };
+            most[row] = most[row].larger(x);
+        });
+    }
+    let mut last = [[V::splat(isa, 0.0); PARTS]; TOGETHER];
+    unrolled!(4: part < parts, {
+        let count = rest(part);
+        if count > 0 {
+            unrolled!(4: row < N, {
+                let from = input.wrapping_add(row * len + whole + part * V::LANES);
+                // SAFETY: so many elements are left of the row.
+                let x = unsafe { V::load_first(isa, from, count) };
+                last[row][part] = x;
+                most[row] = most[row].larger(x.first_or(count, least));
+            });
+        }
+    });
+    let most = filled::<V, N>(isa, V::largest(most));
+    let beta = V::splat(isa, beta);
+    let zero = V::splat(isa, 0.0);
+    let mut sums = [[zero; PARTS]; TOGETHER];
+    for at in (0..whole).step_by(LANES) {
+        unrolled!(4: part < parts, {
+            unrolled!(4: row < N, {
+                let place = row * len + at + part * V::LANES;
+                // SAFETY: within the row.
+                unsafe {
+                    let x = V::load(isa, input.add(place));
+                    let exp = Exp::of(x.sub(most[row]).mul(beta));
+                    exp.store(output.add(place));
+                    sums[row][part] = sums[row][part].add(exp);
+                }
+            });
+        });
+    }
+    unrolled!(4: part < parts, {
+        let count = rest(part);
+        if count > 0 {
+            unrolled!(4: row < N, {
+                let exp = Exp::of(last[row][part].sub(most[row]).mul(beta));
+                last[row][part] = exp;
+                sums[row][part] = sums[row][part].add(exp.first_or(count, zero));
+            });
+        }
+    });
+    unrolled!(4: row < N, {
+        if parts == 4 {
+            sums[row][0] = sums[row][0].add(sums[row][2]);
+            sums[row][1] = sums[row][1].add(sums[row][3]);
+        }
+        if parts >= 2 {
+            sums[row][0] = sums[row][0].add(sums[row][1]);
+        }
+    });
+    let sums = V::folded([sums[0][0], sums[1][0], sums[2][0], sums[3][0]]);
+    let shares = filled::<V, N>(isa, sums.map(|sum| 1.0 / sum));
+    for at in (0..whole).step_by(V::LANES) {
+        unrolled!(4: row < N, {
+            // SAFETY: within the row.
+            unsafe {
+                let to = output.add(row * len + at);
+                V::load(isa, to).mul(shares[row]).store(to);
+            }
+        });
+    }
+    unrolled!(4: part < parts, {
+        let count = rest(part);
+        if count > 0 {
+            unrolled!(4: row < N, {
+                let to = output.wrapping_add(row * len + whole + part * V::LANES);
+                // SAFETY: so many elements are left of the row.
+                unsafe { last[row][part].mul(shares[row]).store_first(to, count) };
+            });
+        }
+    });
+}
