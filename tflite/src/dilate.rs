@@ -3,7 +3,10 @@
 //! Converters write them as SPACE_TO_BATCH_ND, a convolution without padding, BATCH_TO_SPACE_ND:
 //! each batch has the pixels at one place of every block, so that neighbours in a batch are a block
 //! apart in the image. NNAPI's convolutions have dilations and paddings since HAL 1.2, with which
-//! nothing needs to be moved.
+//! nothing needs to be moved. A sequence is an image of one line for the convolution alone, with
+//! RESHAPEs between, and several convolutions may read the same batches.
+
+use std::collections::BTreeSet;
 
 use nnburst_hal::{OperandLifeTime, OperandType, Operation, OperationType};
 
@@ -12,19 +15,58 @@ use crate::graph::{Builder, is_open};
 /// Replaces them by one convolution of the same windows each, where shapes are known and nothing
 /// else reads what lies between. `file` has the file's constants.
 pub(crate) fn dilate(builder: &mut Builder, file: &[u8]) {
-    let readers = only_readers(builder);
+    let (readers, makers) = (only_readers(builder), makers(builder));
     let (mut operations, mut operands) = (Vec::new(), Vec::new());
+    let mut spreading = BTreeSet::new();
     for at in 0..builder.graph.operations.len() {
-        let search = Search { builder: &*builder, file, readers: &readers };
+        let search = Search { builder: &*builder, file, readers: &readers, makers: &makers };
         let Some(chain) = search.chain(at) else { continue };
         let Some(inputs) = search.dilated(&chain) else { continue };
         let inputs = inputs.into_operands(builder);
-        let conv = &mut builder.graph.operations[chain.conv];
+        let conv = &mut builder.graph.operations[at];
         (conv.inputs, conv.outputs) = (inputs, vec![chain.output]);
-        operations.extend(chain.others);
+        operations.extend(chain.behind);
         operands.extend(chain.between);
+        spreading.extend(chain.ahead);
+    }
+    for at in unread(builder, &spreading) {
+        operations.push(at);
+        operands.extend(&builder.graph.operations[at].outputs);
     }
     builder.remove(&operations, &operands);
+}
+
+/// Those of some operations whose results nothing reads that stays.
+fn unread(builder: &Builder, of: &BTreeSet<usize>) -> Vec<usize> {
+    let graph = &builder.graph;
+    let mut reads = vec![0usize; graph.operands.len()];
+    let inputs = graph.operations.iter().flat_map(|operation| &operation.inputs);
+    inputs.for_each(|&input| reads[input as usize] += 1);
+    // An operation comes behind what it reads.
+    let mut unread = Vec::new();
+    for &at in of.iter().rev() {
+        let operation = &graph.operations[at];
+        let temporary = OperandLifeTime::TemporaryVariable;
+        let is_unread = |&output: &u32| {
+            let output = output as usize;
+            reads[output] == 0 && graph.operands[output].lifetime == temporary
+        };
+        if operation.outputs.iter().all(is_unread) {
+            operation.inputs.iter().for_each(|&input| reads[input as usize] -= 1);
+            unread.push(at);
+        }
+    }
+    unread
+}
+
+/// The operation that computes each operand.
+fn makers(builder: &Builder) -> Vec<Option<usize>> {
+    let graph = &builder.graph;
+    let mut makers = vec![None; graph.operands.len()];
+    for (at, operation) in graph.operations.iter().enumerate() {
+        operation.outputs.iter().for_each(|&output| makers[output as usize] = Some(at));
+    }
+    makers
 }
 
 /// The operation that alone reads an operand, for temporaries that have one.
@@ -48,9 +90,11 @@ fn only_readers(builder: &Builder) -> Vec<Option<usize>> {
 struct Chain {
     spread: usize,
     conv: usize,
-    /// The others: what spreads, what gathers, and what crops that.
-    others: Vec<usize>,
-    /// Operands that only these read.
+    /// What spreads, and RESHAPEs behind it: others may read the results.
+    ahead: Vec<usize>,
+    /// What gathers, what crops that, and RESHAPEs between.
+    behind: Vec<usize>,
+    /// Results that only these read.
     between: Vec<u32>,
     output: u32,
     /// What is left of the gathered image: first element and count along each axis.
@@ -95,42 +139,44 @@ struct Search<'a> {
     builder: &'a Builder,
     file: &'a [u8],
     readers: &'a [Option<usize>],
+    makers: &'a [Option<usize>],
 }
 
+/// RESHAPEs between what spreads and a convolution, at most.
+const RESHAPES: usize = 4;
+
 impl<'a> Search<'a> {
-    /// The chain that begins with operation `spread`.
-    fn chain(self, spread: usize) -> Option<Chain> {
+    /// The chain around the convolution `conv`.
+    fn chain(self, conv: usize) -> Option<Chain> {
         use OperationType as Op;
+        let convolution = &self.builder.graph.operations[conv];
+        if !matches!(convolution.kind, Op::Conv2d | Op::DepthwiseConv2d) {
+            return None;
+        }
+        let ahead = self.ahead(*convolution.inputs.first()?)?;
+        let spread = *ahead.last()?;
         let first = &self.builder.graph.operations[spread];
-        if first.kind != Op::SpaceToBatchNd {
+        let (mut behind, mut made) = (Vec::new(), Vec::new());
+        let (gather, last) = self.reader_of_shape(convolution, &mut behind, &mut made)?;
+        if last.kind != Op::BatchToSpaceNd {
             return None;
         }
-        let (conv, convolution) = self.reader(first)?;
-        let (gather, last) = self.reader(convolution)?;
-        let is_conv = matches!(convolution.kind, Op::Conv2d | Op::DepthwiseConv2d);
-        if !is_conv || last.kind != Op::BatchToSpaceNd {
-            return None;
-        }
-        let (&[image, block, _], &[spread_image, ..]) =
-            (&first.inputs[..], &convolution.inputs[..])
-        else {
-            return None;
-        };
-        let (&[results, blocks], &[mut output]) = (&last.inputs[..], &last.outputs[..]) else {
+        behind.push(gather);
+        let &[image, block, _] = &first.inputs[..] else { return None };
+        let (&[_, blocks], &[mut output]) = (&last.inputs[..], &last.outputs[..]) else {
             return None;
         };
         if self.ints(block)? != self.ints(blocks)? {
             return None;
         }
-        let (mut others, mut between) = (vec![spread, gather], vec![spread_image, results]);
         let mut crop = None;
         if let Some((slice, cut)) = self.reader(last)
             && let (Op::Slice, &[whole, begin, size], &[part]) =
                 (cut.kind, &cut.inputs[..], &cut.outputs[..])
         {
             crop = Some([self.ints(begin)?, self.ints(size)?]);
-            others.push(slice);
-            between.push(whole);
+            behind.push(slice);
+            made.push(whole);
             output = part;
         }
         let same = |a: u32, b: u32| {
@@ -138,9 +184,31 @@ impl<'a> Search<'a> {
             let scales = a.scale.to_bits() == b.scale.to_bits();
             a.kind == b.kind && scales && a.zero_point == b.zero_point
         };
+        let operations = &self.builder.graph.operations;
+        let mut images = ahead.iter().flat_map(|&at| &operations[at].outputs);
         let is_moved =
-            same(image, spread_image) && between.iter().skip(1).all(|&result| same(result, output));
-        is_moved.then_some(Chain { spread, conv, others, between, output, crop })
+            images.all(|&it| same(image, it)) && made.iter().all(|&result| same(result, output));
+        is_moved.then_some(Chain { spread, conv, ahead, behind, between: made, output, crop })
+    }
+
+    /// What spreads an image that a convolution reads, and the RESHAPEs behind it, which leave its
+    /// shape as it was: those come first.
+    fn ahead(self, image: u32) -> Option<Vec<usize>> {
+        let (mut ahead, mut read) = (Vec::new(), image);
+        while ahead.len() <= RESHAPES {
+            let at = self.makers[read as usize]?;
+            let operation = &self.builder.graph.operations[at];
+            ahead.push(at);
+            match operation.kind {
+                OperationType::SpaceToBatchNd => {
+                    let is_same = self.builder.dims(read) == self.builder.dims(image);
+                    return is_same.then_some(ahead);
+                }
+                OperationType::Reshape => read = *operation.inputs.first()?,
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The operation that alone reads what another computes, as its first input.
@@ -149,6 +217,26 @@ impl<'a> Search<'a> {
         let at = self.readers[output as usize]?;
         let reader = &self.builder.graph.operations[at];
         (reader.inputs.first() == Some(&output)).then_some((at, reader))
+    }
+
+    /// The operation that alone reads what another computes, in the same shape: that of a sequence
+    /// goes through RESHAPEs. `skipped` gets these, `between` what all of them read.
+    fn reader_of_shape(
+        self,
+        operation: &Operation,
+        skipped: &mut Vec<usize>,
+        between: &mut Vec<u32>,
+    ) -> Option<(usize, &'a Operation)> {
+        let &[computed] = &operation.outputs[..] else { return None };
+        let (mut read, (mut at, mut reader)) = (computed, self.reader(operation)?);
+        between.push(computed);
+        while reader.kind == OperationType::Reshape {
+            let &[reshaped] = &reader.outputs[..] else { return None };
+            skipped.push(at);
+            between.push(reshaped);
+            (read, (at, reader)) = (reshaped, self.reader(reader)?);
+        }
+        (self.builder.dims(read) == self.builder.dims(computed)).then_some((at, reader))
     }
 
     /// The one convolution that gives what a chain gives.

@@ -170,6 +170,60 @@ fn a_convolution_of_batches_is_one_of_the_image() {
     }
 }
 
+/// Sequences are spread in one dimension, and images of one line for the convolution alone.
+#[test]
+fn a_convolution_of_batches_of_sequences_is_one_of_a_line() {
+    const FLOAT: TensorKind = TensorKind::Float32;
+    for (borders, crops, width) in [([3, 2], [0, 0], 9), ([2, 3], [1, 1], 7), ([0, 2], [0, 1], 5)] {
+        let mut file = TfliteFile::new();
+        let x = file.input("x", FLOAT, &[2, 7, 2]);
+        let padded = 7 + borders[0] + borders[1];
+        let (lines, windows) = (padded / 3, padded / 3 - 1);
+        let mut tensor = |name, shape: &[i32]| file.tensor(name, FLOAT, shape);
+        let spread = tensor("spread", &[6, lines, 2]);
+        let line = tensor("line", &[6, 1, lines, 2]);
+        let conv = tensor("conv", &[6, 1, windows, 3]);
+        let rows = tensor("rows", &[6, windows, 3]);
+        let y = tensor("y", &[2, width, 3]);
+        let block = file.int_constant("block", &[1], &[3]);
+        let borders = file.int_constant("borders", &[1, 2], &borders);
+        let crops = file.int_constant("crops", &[1, 2], &crops);
+        let values: Vec<f32> = (0u8..12).map(|at| f32::from(at * 7 % 11) - 5.0).collect();
+        let filter = file.float_constant("filter", &[3, 1, 2, 2], &values);
+        let bias = file.float_constant("bias", &[3], &[0.5, -1.0, 2.0]);
+        file.operator("SPACE_TO_BATCH_ND", &[x, block, borders], &[spread]);
+        file.operator("RESHAPE", &[spread], &[line]);
+        let valid = vec![(0, Value::I8(1)), (1, Value::I32(1)), (2, Value::I32(1))];
+        file.operator_with("CONV_2D", &[line, filter, bias], &[conv], 1, valid);
+        file.operator("RESHAPE", &[conv], &[rows]);
+        file.operator("BATCH_TO_SPACE_ND", &[rows, block, crops], &[y]);
+        // Another one of the same batches.
+        let twin = |name: &str| format!("{name} of the other");
+        let other = file.tensor(&twin("conv"), FLOAT, &[6, 1, windows, 3]);
+        let other_rows = file.tensor(&twin("rows"), FLOAT, &[6, windows, 3]);
+        let z = file.tensor("z", FLOAT, &[2, width, 3]);
+        let valid = vec![(0, Value::I8(1)), (1, Value::I32(1)), (2, Value::I32(1))];
+        let zeros = file.float_constant("zeros", &[3], &[0.0; 3]);
+        file.operator_with("CONV_2D", &[line, filter, zeros], &[other], 1, valid);
+        file.operator("RESHAPE", &[other], &[other_rows]);
+        file.operator("BATCH_TO_SPACE_ND", &[other_rows, block, crops], &[z]);
+        file.outputs(&[y, z]);
+        let file = ModelFile::from_bytes(file.build());
+        let import = |keep_tensors| {
+            let options = ImportOptions { keep_tensors, ..ImportOptions::default() };
+            file.import(options).unwrap()
+        };
+        let one = import(false);
+        let kinds: Vec<_> = one.model.main.operations.iter().map(|it| it.kind).collect();
+        let reshape = OperationType::Reshape;
+        let conv = OperationType::Conv2d;
+        assert_eq!(kinds, [reshape, conv, reshape, conv, reshape], "{width}");
+        let image: Vec<u8> =
+            (0u8..28).flat_map(|at| f32::from(at * 5 % 13).to_le_bytes()).collect();
+        assert_eq!(run(&one, &image), run(&import(true), &image), "{width}");
+    }
+}
+
 #[test]
 fn what_is_no_dilated_convolution_stays() {
     let plain = Case {

@@ -314,7 +314,75 @@ impl Lower<'_, '_> {
         Err(format!("NNAPI has blocks of a height and a width, and these are {block:?}").into())
     }
 
+    /// The block of a sequence, which has one spatial dimension.
+    fn block_of_sequence(&self) -> Option<i32> {
+        let &[block] = &self.constant_ints(1).ok()?[..] else { return None };
+        i32::try_from(block).ok()
+    }
+
+    /// The sequence that an operand has as an image of one line, and its extents.
+    fn line_of(&mut self, sequence: u32) -> Lowered<(u32, [u32; 3])> {
+        let dims = self.known_dims(sequence)?;
+        let &[batches, width, depth] = &dims[..] else {
+            return Err(format!("a sequence of the shape {dims:?}").into());
+        };
+        let line = self.builder().like(sequence, vec![batches, 1, width, depth]);
+        Ok((line, [batches, width, depth]))
+    }
+
+    /// The pair of numbers in front of and behind a sequence.
+    fn ends(&self) -> Lowered<[i32; 2]> {
+        let ends = self.constant_ints(2)?;
+        let &[head, tail] = &ends[..] else { return Err(format!("its ends are {ends:?}").into()) };
+        let [head, tail] = [head, tail].map(i32::try_from);
+        match (head, tail) {
+            (Ok(head), Ok(tail)) => Ok([head, tail]),
+            _ => Err(format!("its ends are {ends:?}").into()),
+        }
+    }
+
+    /// A sequence is an image of one line.
+    fn sequence_to_batch(&mut self, block: i32) -> Lowered {
+        let ([head, tail], input) = (self.ends()?, self.input(0)?);
+        let output = self.output(0, None)?;
+        let ((line, _), (spread, _)) = (self.line_of(input)?, self.line_of(output)?);
+        self.reshape_into(input, line)?;
+        let block = self.builder().ints(&[1, block]);
+        let borders = self.builder().int_tensor(&[0, 0, head, tail], vec![2, 2]);
+        self.emit(OperationType::SpaceToBatchNd, &[line, block, borders], &[spread]);
+        self.reshape_into(spread, output)
+    }
+
+    fn batch_to_sequence(&mut self, block: i32) -> Lowered {
+        let ([head, tail], input) = (self.ends()?, self.input(0)?);
+        let output = self.output(0, None)?;
+        let ((spread, _), (line, dims)) = (self.line_of(input)?, self.line_of(output)?);
+        self.reshape_into(input, spread)?;
+        let block = self.builder().ints(&[1, block]);
+        let (before, after) = (u32::try_from(head), u32::try_from(tail));
+        let [batches, width, depth] = dims;
+        let (Ok(before), Ok(after)) = (before, after) else {
+            return Err(format!("its crops are {head} and {tail}").into());
+        };
+        let whole = width.checked_add(before).and_then(|sum| sum.checked_add(after));
+        let whole = whole.ok_or_else(|| format!("its crops are {head} and {tail}"))?;
+        if whole == width {
+            self.emit(OperationType::BatchToSpaceNd, &[spread, block], &[line]);
+        } else {
+            let all = self.builder().like(output, vec![batches, 1, whole, depth]);
+            self.emit(OperationType::BatchToSpaceNd, &[spread, block], &[all]);
+            let sizes = signed(&[batches, 1, width, depth])?;
+            let begin = self.builder().ints(&[0, 0, head, 0]);
+            let sizes = self.builder().ints(&sizes);
+            self.emit(OperationType::Slice, &[all, begin, sizes], &[line]);
+        }
+        self.reshape_into(line, output)
+    }
+
     pub(super) fn space_to_batch(&mut self) -> Lowered {
+        if let Some(block) = self.block_of_sequence() {
+            return self.sequence_to_batch(block);
+        }
         self.check_blocks()?;
         let inputs = [self.input(0)?, self.input(1)?, self.input(2)?];
         let output = self.output(0, None)?;
@@ -324,6 +392,9 @@ impl Lower<'_, '_> {
 
     /// NNAPI crops nothing, so that a slice follows where the file crops.
     pub(super) fn batch_to_space(&mut self) -> Lowered {
+        if let Some(block) = self.block_of_sequence() {
+            return self.batch_to_sequence(block);
+        }
         self.check_blocks()?;
         let (input, block) = (self.input(0)?, self.input(1)?);
         let crops = self.constant_ints(2)?;
