@@ -18,6 +18,8 @@ pub(crate) enum Recipe {
     Map(Function),
     /// 1 over the square root of each element.
     InverseRoots,
+    /// Each element with the other sign.
+    Negatives,
 }
 
 /// How an operand is spread over the rows and columns of a result.

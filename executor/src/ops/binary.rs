@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::broadcast::{Broadcast, emit_zip};
+use super::byte_table::emit_table;
 use super::support::{EACH, bad_kind, compiled, dispatch};
 use crate::lowering::{Lowered, OpBuilder};
 
@@ -134,13 +135,23 @@ fn prelu_byte<T: Quantised>(op: &mut OpBuilder<'_>, x: &Tensor, alpha: &Tensor) 
     let negative = product_multiplier(x.scale, alpha.scale, out.scale);
     let [positive, negative] = [positive, negative].map(BranchlessMultiplier::from);
     let (zp_x, zp_alpha, zp_out) = (x.zero_point, alpha.zero_point, out.zero_point);
-    emit(op, x, alpha, move |x: T, alpha: T| {
+    let each = move |x: T, alpha: T| {
         let (x, alpha) = (x.to_i32() - zp_x, alpha.to_i32() - zp_alpha);
         // Both, so that there are vectors of them.
         let (above, below) = (positive.apply(x), negative.apply(x * alpha));
         let y = if x >= 0 { above } else { below };
         T::from_i32(y.saturating_add(zp_out))
-    })
+    };
+    // With one slope for all that is known, a result depends on one byte alone.
+    if let Some(slopes) = op.constant(1)
+        && let &[slope] = slopes.typed::<T>()
+        && out.shape == x.shape
+    {
+        op.absorb(1);
+        emit_table(op, &out, |x| each(x, slope));
+        return Ok(());
+    }
+    emit(op, x, alpha, each)
 }
 
 fn operands(op: &mut OpBuilder<'_>) -> Lowered<(Tensor, Tensor)> {

@@ -7,14 +7,15 @@ use nnburst_kernels::kernels::spans::{Along, Spans};
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, Out, Shape, poll};
 
+use super::repeated_block::RepeatedBlock;
 use crate::lowering::{Label, OpBuilder};
 
 /// Positions in two operands that broadcast to one shape, in row-major order of that shape.
 /// Neighbouring axes that both operands walk alike are one.
 #[derive(Clone, Debug)]
 pub(crate) struct Broadcast {
-    extents: Vec<usize>,
-    strides: [Vec<usize>; 2],
+    pub(super) extents: Vec<usize>,
+    pub(super) strides: [Vec<usize>; 2],
 }
 
 /// A span of results: where it starts in the output and in both operands, how long it is, and
@@ -26,6 +27,39 @@ pub(crate) struct BroadcastSpan {
     pub(crate) len: usize,
     pub(crate) steps: [usize; 2],
 }
+
+/// Rows of results one behind the other: see [`BroadcastSpan`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BroadcastMatrix {
+    pub(crate) at: usize,
+    pub(crate) from: [usize; 2],
+    pub(crate) count: usize,
+    pub(crate) len: usize,
+    pub(crate) steps: [usize; 2],
+    /// Elements of the operands from one row to the next.
+    pub(crate) row_strides: [usize; 2],
+}
+
+/// Calls `each` with as many rows of `len` elements as are computed between two reports of work.
+///
+/// # Errors
+/// The first that `each` gives, or the run is to end.
+pub(crate) fn each_chunk_of_rows(
+    rows: usize,
+    len: usize,
+    mut each: impl FnMut(std::ops::Range<usize>) -> Result<(), String>,
+) -> Result<(), String> {
+    let most = (poll::CHUNK / (len + LINE_NS)).max(1);
+    for start in (0..rows).step_by(most) {
+        let end = rows.min(start + most);
+        poll::work((end - start) * (len + LINE_NS))?;
+        each(start..end)?;
+    }
+    Ok(())
+}
+
+/// Elements of a row that takes less time than finding it does several times, at most.
+const SHORT: usize = 512;
 
 impl Broadcast {
     pub(crate) fn new(wide: &Shape, a: &Shape, b: &Shape) -> Self {
@@ -157,6 +191,38 @@ impl Broadcast {
         })
     }
 
+    /// Returns whether spans of floats are so short that their rows are computed together: see
+    /// [`Broadcast::each_matrix`].
+    pub(crate) fn has_short_rows(&self) -> bool {
+        let &[.., rows, len] = &self.extents[..] else { return false };
+        // A row beside all others is written down several times where it is less than a vector.
+        let is_repeated = len < 16 && self.repeated_row(size_of::<f32>()).is_some();
+        rows > 1 && (1..=SHORT).contains(&len) && !is_repeated
+    }
+
+    /// Calls `matrix` with all rows along the last two axes, of two operands and an output that
+    /// lie in one piece: where they start in each, and how far elements and rows lie apart.
+    ///
+    /// # Errors
+    /// The first that `matrix` gives, or the run is to end.
+    pub(crate) fn each_matrix(
+        &self,
+        mut matrix: impl FnMut(BroadcastMatrix) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let &[ref outer @ .., rows, len] = &self.extents[..] else { return Ok(()) };
+        let of = |axis: usize| self.strides.each_ref().map(|of| of[axis]);
+        let (row_strides, steps) = (of(outer.len()), of(outer.len() + 1));
+        for at in 0..outer.iter().product() {
+            let from = self.start(at * rows);
+            each_chunk_of_rows(rows, len, |some| {
+                let from = [0, 1].map(|of| from[of] + some.start * row_strides[of]);
+                let (count, at) = (some.len(), (at * rows + some.start) * len);
+                matrix(BroadcastMatrix { at, from, count, len, steps, row_strides })
+            })?;
+        }
+        Ok(())
+    }
+
     /// Returns whether rows of one operand stand beside the same short row of the other, and
     /// whether that is of the first operand.
     fn repeated_row(&self, size: usize) -> Option<bool> {
@@ -277,13 +343,22 @@ pub(crate) fn emit_rows_of_bytes(
     broadcast: Broadcast,
     of: RowsOfBytes,
 ) {
-    let is_empty = broadcast.extents.contains(&0);
-    op.emit(label, move |io| {
-        if is_empty {
-            return Ok(());
-        }
+    if broadcast.extents.contains(&0) {
+        return op.emit(label, |_| Ok(()));
+    }
+    let size = of.sizes[0];
+    let block = of.zips.then(|| RepeatedBlock::of(&broadcast)).flatten();
+    let scratch = block.as_ref().map_or(0, |block| block.len() * size);
+    op.emit_with_scratch(label, scratch, move |mut io| {
         let (inputs, output) = ([io.input_rows(0), io.input_rows(1)], io.output_rows(0));
         let row: &mut EachRow<'_> = &mut |a, b, to| (of.row)(a, b, to);
+        let is_one_piece = inputs.iter().all(|it| it.is_one_piece()) && output.is_one_piece();
+        if let (Some(block), true) = (&block, is_one_piece) {
+            let (mut inputs, bytes) = (inputs, io.scratch_slice::<u8>());
+            block.write_bytes(size, inputs[block.repeated].all(), bytes)?;
+            inputs[block.repeated] = In::of(bytes).into();
+            return block.beside_it().zip_bytes(inputs, output, of.sizes, row);
+        }
         match of.zips {
             true => broadcast.zip_bytes(inputs, output, of.sizes, row),
             false => broadcast.each_row_of_bytes(inputs, output, of.sizes, row),

@@ -76,16 +76,26 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, function: Function, input: &Tensor
         return Err(OpError::output(0, format!("{} from {}", output.kind, input.kind)).into());
     }
     let of = table_function::<T>(function, input, &output)?;
+    emit_table(op, &output, |q: T| T::from_i32(of(q.to_i32() - input.zero_point)));
+    Ok(())
+}
+
+/// Adds a step that computes each element of output 0 from the one of input 0 at its place, by a
+/// table of all that there are.
+pub(super) fn emit_table<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    output: &Tensor,
+    of: impl Fn(T) -> T,
+) {
     let mut table = [0; 256];
     for stored in T::MIN..=T::MAX {
         let low = |x: i32| x.to_le_bytes()[0];
-        table[usize::from(low(stored))] = low(T::from_i32(of(stored - input.zero_point)).to_i32());
+        table[usize::from(low(stored))] = low(of(T::from_i32(stored)).to_i32());
     }
     let lookup = ByteTable::new(op.isa(), table);
     let label = Label { form: lookup.isa(), ..plain("byte_table", &output.shape, 0) };
     emit_each(op, label, move |from, to| lookup.compute(from, to));
     op.join_table(table);
-    Ok(())
 }
 
 /// The stored result as a function of `q - zero_point`.

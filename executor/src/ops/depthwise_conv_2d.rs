@@ -22,10 +22,10 @@ pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 
 /// A depthwise convolution with its operands read.
 #[derive(Clone, Copy, Debug)]
-struct Depthwise {
-    sliding: Sliding,
+pub(super) struct Depthwise {
+    pub(super) sliding: Sliding,
     /// Output channels per input channel.
-    multiplier: usize,
+    pub(super) multiplier: usize,
 }
 
 /// Explicit paddings: 11, 12 or 14 inputs; implicit: 8, 9 or 11. With 11 the type of input 8 tells:
@@ -70,6 +70,59 @@ impl Depthwise {
     fn label(&self, kernel: &'static str) -> Result<Label, OpError> {
         self.sliding.label(kernel, 1)
     }
+
+    /// Adds the steps of a convolution of real numbers with constant weights, as
+    /// `[height, width, channels]`. Returns whether there is a kernel for it.
+    pub(super) fn real<T: Real>(
+        &self,
+        op: &mut OpBuilder<'_>,
+        filter: &[f32],
+        bias: &[f32],
+    ) -> Lowered<bool> {
+        let range = real_activation_range(self.sliding.activation);
+        let patches = self.patches();
+        let Some(packed) = depthwise_f32::Depthwise::new(op.isa(), patches, filter, bias, range)
+        else {
+            return Ok(false);
+        };
+        op.absorb(1);
+        let label = Label { form: packed.isa(), ..self.label("depthwise_f32")? };
+        let staged = self.sliding.staged(size_of::<T>(), size_of::<f32>(), self.multiplier);
+        convolve(op, label, staged, in_single_precision::<T>(), packed);
+        Ok(true)
+    }
+
+    /// As [`Depthwise::real`], of 8-bit values.
+    pub(super) fn bytes(
+        &self,
+        op: &mut OpBuilder<'_>,
+        requantise: &Requantise,
+        filter: &[u8],
+        bias: &[i32],
+    ) -> Lowered<bool> {
+        let channels = self.sliding.output.channels;
+        let (input, weights) = (bytes(&op.input(0)?), bytes(&op.input(1)?));
+        let weights = gemm_i8::Weights { values: filter, bytes: weights };
+        let (patches, scaling) = (self.patches(), requantise.scaling(channels));
+        let packed = depthwise_i8::Depthwise::new(op.isa(), patches, input, weights, bias, scaling);
+        let Some(packed) = packed else { return Ok(false) };
+        op.absorb(1);
+        let label = Label { form: packed.isa(), ..self.label("depthwise_i8")? };
+        let (scratch_bytes, count) = (packed.scratch_bytes(), packed.bands());
+        if let Some(staged) = self.sliding.staged(1, 1, self.multiplier) {
+            staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
+                packed.compute(image, output, scratch, 0..count)
+            });
+            return Ok(true);
+        }
+        let ports = [(Port::Input(0), Some(channels)), (Port::Output, Some(channels))];
+        let ports = if packed.takes_rows() { &ports[..] } else { &ports[..1] };
+        op.emit_bands(label, scratch_bytes, count, move |mut io, bands| {
+            packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), bands)
+        });
+        op.rows(ports);
+        Ok(true)
+    }
 }
 
 impl Taps for Depthwise {
@@ -113,17 +166,13 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     if conv.sliding.input.channels == 1 && real_of_one_channel::<T>(op, &conv)? {
         return Ok(());
     }
-    let packed = constants(op).and_then(|(filter, bias)| {
+    if let Some((filter, bias)) = constants(op) {
         let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
-        let range = real_activation_range(conv.sliding.activation);
-        depthwise_f32::Depthwise::new(op.isa(), conv.patches(), &filter, &bias, range)
-    });
-    let Some(packed) = packed else { return conv_taps::real::<T>(op, conv) };
-    op.absorb(1);
-    let label = Label { form: packed.isa(), ..conv.label("depthwise_f32")? };
-    let staged = conv.sliding.staged(size_of::<T>(), size_of::<f32>(), conv.multiplier);
-    convolve(op, label, staged, in_single_precision::<T>(), packed);
-    Ok(())
+        if conv.real::<T>(op, &filter, &bias)? {
+            return Ok(());
+        }
+    }
+    conv_taps::real::<T>(op, conv)
 }
 
 /// As [`of_one_channel`], of real numbers.
@@ -150,31 +199,12 @@ fn byte(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
     if conv.sliding.input.channels == 1 && of_one_channel(op, &conv, &requantise)? {
         return Ok(());
     }
-    let packed = constants(op).and_then(|(filter, bias)| {
-        let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let weights = gemm_i8::Weights { values: filter.as_slice(), bytes: bytes(&weights) };
-        let scaling = requantise.scaling(conv.sliding.output.channels);
-        let (patches, bias) = (conv.patches(), bias.typed());
-        depthwise_i8::Depthwise::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
-    });
-    let Some(packed) = packed else { return conv_taps::byte(op, conv) };
-    op.absorb(1);
-    let label = Label { form: packed.isa(), ..conv.label("depthwise_i8")? };
-    let (scratch_bytes, count) = (packed.scratch_bytes(), packed.bands());
-    if let Some(staged) = conv.sliding.staged(1, 1, conv.multiplier) {
-        staged.emit(op, label, scratch_bytes, AS_IS, move |image, output, scratch| {
-            packed.compute(image, output, scratch, 0..count)
-        });
+    if let Some((filter, bias)) = constants(op)
+        && conv.bytes(op, &requantise, filter.as_slice(), bias.typed())?
+    {
         return Ok(());
     }
-    let pixel = Some(conv.sliding.output.channels);
-    let ports = [(Port::Input(0), pixel), (Port::Output, pixel)];
-    let ports = if packed.takes_rows() { &ports[..] } else { &ports[..1] };
-    op.emit_bands(label, scratch_bytes, count, move |mut io, bands| {
-        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice(), bands)
-    });
-    op.rows(ports);
-    Ok(())
+    conv_taps::byte(op, conv)
 }
 
 /// The filters of one channel are those of a convolution of it, whose tiles share what they read.

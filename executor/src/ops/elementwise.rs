@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::add_i8::Add;
-use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary};
+use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::mul_i8::Mul;
 use nnburst_kernels::kernels::spans::{Along, each_span};
@@ -15,7 +15,8 @@ use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
 
 use super::Op;
-use super::broadcast::{Broadcast, emit_zip};
+use super::broadcast::{Broadcast, BroadcastMatrix, each_chunk_of_rows, emit_zip};
+use super::repeated_block::RepeatedBlock;
 use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
@@ -54,28 +55,87 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
     }
 }
 
-/// A span at a time: a row of both operands, or one number beside a row.
 fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
     let Operands { a, b, wide, activation } = operands;
-    let binary = Binary::new(op.isa(), which, real_activation_range(*activation));
-    let label = plain("binary_f32", wide, wide.elements() as u64);
-    let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
-    op.emit(Label { form: binary.isa(), ..label }, move |io| {
-        let (a, b, out) = arguments::<f32>(&io);
-        broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out))
-    });
-    op.in_place(&[0, 1]);
-    op.rows(&EACH);
+    let range = real_activation_range(*activation);
+    real_binary(op, which, [&a.shape, &b.shape], wide, range);
     if *activation == FusedActivation::None
         && let (Some(of_a), Some(of_b)) = (Spread::of(&a.shape, wide), Spread::of(&b.shape, wide))
     {
         op.recipe(Recipe::Binary(which, [of_a, of_b]));
     }
     if a.shape == *wide && b.shape == *wide {
+        let binary = Binary::new(op.isa(), which, range);
         op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
     }
     Ok(())
 }
+
+/// Adds the step of FLOAT32 inputs 0 and 1 of any rank: a span at a time, a row of both or one
+/// number beside a row, or many rows where they are short.
+pub(super) fn real_binary(
+    op: &mut OpBuilder<'_>,
+    which: Arithmetic,
+    shapes: [&Shape; 2],
+    wide: &Shape,
+    range: (f32, f32),
+) {
+    let binary = Binary::new(op.isa(), which, range);
+    let label = plain("binary_f32", wide, wide.elements() as u64);
+    let label = Label { form: binary.isa(), ..label };
+    if wide.contains(&0) {
+        return op.emit(label, |_| Ok(()));
+    }
+    let broadcast = Broadcast::new(wide, shapes[0], shapes[1]);
+    if let Some(blocks) = RepeatedBlock::of(&broadcast) {
+        let (scratch, in_place) = (blocks.len() * size_of::<f32>(), IN_PLACE[blocks.repeated]);
+        op.emit_with_scratch(label, scratch, move |mut io| {
+            let (a, b, out) = arguments::<f32>(&io);
+            if !(a.is_one_piece() && b.is_one_piece() && out.is_one_piece()) {
+                return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
+            }
+            let (block, len) = (io.scratch_slice::<f32>(), blocks.len());
+            let mut inputs = [a.all(), b.all()];
+            blocks.write(inputs[blocks.repeated], block)?;
+            let strides = blocks.strides();
+            inputs[blocks.repeated] = In::of(block);
+            let operands = [0, 1].map(|of| (inputs[of], strides[of]));
+            each_chunk_of_rows(blocks.rows, len, |rows| {
+                let operands = operands.map(|(all, stride)| {
+                    let all = all.slice(rows.start * stride..all.len());
+                    Operand { all, step: 1, stride }
+                });
+                let to = out.all().slice(rows.start * len..rows.end * len);
+                binary.compute_rows(operands, to, len)
+            })
+        });
+        op.in_place(in_place);
+        op.rows(&EACH);
+        return;
+    }
+    let has_short_rows = broadcast.has_short_rows();
+    op.emit(label, move |io| {
+        let (a, b, out) = arguments::<f32>(&io);
+        let is_one_piece = a.is_one_piece() && b.is_one_piece() && out.is_one_piece();
+        if !has_short_rows || !is_one_piece {
+            return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
+        }
+        broadcast.each_matrix(|matrix| {
+            let BroadcastMatrix { at, from, count, len, steps, row_strides } = matrix;
+            let inputs = [a.all(), b.all()];
+            let operands = [0, 1].map(|of| {
+                let all = inputs[of].slice(from[of]..inputs[of].len());
+                Operand { all, step: steps[of], stride: row_strides[of] }
+            });
+            binary.compute_rows(operands, out.all().slice(at..at + count * len), len)
+        })
+    });
+    op.in_place(&[0, 1]);
+    op.rows(&EACH);
+}
+
+/// The input that results may be written over, where the other one is written down as a block.
+const IN_PLACE: [&[usize]; 2] = [&[1], &[0]];
 
 fn float16(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
     use half::f16;
@@ -124,8 +184,16 @@ fn quantised<T: Quantised>(
             let combine = Arc::clone(&mul);
             let label = plain("mul_i8", &operands.wide, operands.wide.elements() as u64);
             let broadcast = Broadcast::new(&operands.wide, &a.shape, &b.shape);
+            let walks = [a, b].map(|operand| Walk::of(&operand.shape, &operands.wide));
+            // A call for each short row would take longer than writing its element down so often.
+            let is_stretched =
+                walks.iter().any(|walk| matches!(walk, Some(Walk::Stretched(..128))));
             op.emit(Label { form: mul.isa(), ..label }, move |io| {
                 let (a, b, out) = arguments::<u8>(&io);
+                if let ([Some(of_a), Some(of_b)], true) = (walks, is_stretched) {
+                    let operands = [(a, of_a), (b, of_b)];
+                    return each_block(operands, out, |a, b, out| mul.compute(a, b, out));
+                }
                 broadcast.each_row(a, b, out, |a, b, out| mul.compute(a, b, out))
             });
             op.in_place(&[0, 1]);
@@ -148,9 +216,10 @@ fn quantised<T: Quantised>(
                 let add = Arc::new(add);
                 let combine = Arc::clone(&add);
                 let is_alike = a.shape == b.shape;
+                let is_one_to_one = [of_a, of_b] == [Walk::Along; 2];
                 op.emit(label, move |io| {
                     let (a, b, out) = arguments::<u8>(&io);
-                    if is_alike {
+                    if is_one_to_one {
                         let inputs = [a, b].map(|rows| Along { rows, from: 0, moves: true });
                         return each_span(out.len(), inputs, out, 0, |[a, b], out| {
                             add.compute(a, b, out)
@@ -270,22 +339,30 @@ impl Walk {
 const BLOCK: usize = 512;
 
 /// An operand as blocks that are as long as those of the result.
-struct Blocks<'a> {
+struct Blocks<'a, 'k> {
     rows: Rows<In<'a, u8>>,
     walk: Walk,
     /// Elements as they are repeated, from the first on; or those of the block, stretched.
-    kept: [u8; 2 * BLOCK],
+    kept: &'k mut Kept,
 }
 
-impl<'a> Blocks<'a> {
-    fn new(rows: Rows<In<'a, u8>>, walk: Walk) -> Self {
-        let mut kept = [0; 2 * BLOCK];
-        if let Walk::Repeated(count @ ..=BLOCK) = walk {
-            let (first, others) = kept[..BLOCK + count].split_at_mut(count);
-            for (at, element) in first.iter_mut().enumerate() {
-                *element = rows.piece(at..at + 1).get(0);
+type Kept = [u8; 2 * BLOCK];
+
+impl<'a, 'k> Blocks<'a, 'k> {
+    /// `len` results are to come, and no more is written down than these need.
+    fn new((rows, walk): (Rows<In<'a, u8>>, Walk), len: usize, kept: &'k mut Kept) -> Self {
+        match walk {
+            Walk::Repeated(1) => kept[..=len.min(BLOCK)].fill(rows.piece(0..1).get(0)),
+            Walk::Repeated(count @ ..=BLOCK) => {
+                let (first, others) = kept[..len.min(BLOCK) + count].split_at_mut(count);
+                for (at, element) in first.iter_mut().enumerate() {
+                    *element = rows.piece(at..at + 1).get(0);
+                }
+                others
+                    .chunks_mut(count)
+                    .for_each(|next| next.copy_from_slice(&first[..next.len()]));
             }
-            others.chunks_mut(count).for_each(|next| next.copy_from_slice(&first[..next.len()]));
+            _ => {}
         }
         Self { rows, walk, kept }
     }
@@ -326,7 +403,10 @@ fn each_block(
     output: Rows<Out<'_, u8>>,
     mut each: impl FnMut(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let [mut a, mut b] = operands.map(|(rows, walk)| Blocks::new(rows, walk));
+    let (len, [mut kept_a, mut kept_b]) = (output.len(), [[0; 2 * BLOCK]; 2]);
+    let [of_a, of_b] = operands;
+    let mut a = Blocks::new(of_a, len, &mut kept_a);
+    let mut b = Blocks::new(of_b, len, &mut kept_b);
     let mut at = 0;
     while at < output.len() {
         let most = a.left(at).min(b.left(at)).min(output.left(at));

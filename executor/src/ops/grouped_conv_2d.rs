@@ -2,17 +2,21 @@
 
 use std::ops::Range;
 
-use nnburst_hal::FusedActivation;
+use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::real_activation_range;
-use nnburst_kernels::tensor::{OpError, Real, poll};
+use nnburst_kernels::tensor::rows::{Apart, Piece, Rows};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Real, poll};
 
 use super::Op;
 use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
 use super::conv_taps::{self, Taps};
+use super::depthwise_conv_2d::Depthwise;
 use super::staged::{AS_IS, MAX_GROUPS, Staged, in_single_precision};
 use super::support::{Image, Window};
 use crate::lowering::{Label, Lowered, OpBuilder};
@@ -64,10 +68,42 @@ impl Conv {
         (self.groups() <= MAX_GROUPS).then(|| Patches { channels, ..self.sliding.patches(1) })
     }
 
+    /// The depthwise convolution that it is where each group reads one channel.
+    fn depthwise(&self) -> Option<Depthwise> {
+        let Self { sliding, group_in, group_out } = *self;
+        (group_in == 1).then_some(Depthwise { sliding, multiplier: group_out })
+    }
+
     fn label_of_group(&self) -> Result<Label, OpError> {
         let mut label = self.label()?;
         label.operations /= self.groups() as u64;
         Ok(label)
+    }
+
+    /// Adds the step of all groups, each of which reads and writes its channels of the pixels where
+    /// they lie.
+    fn where_they_lie<C: Convolution + 'static>(
+        self,
+        op: &mut OpBuilder<'_>,
+        kernel: &'static str,
+        isa: fn(&C) -> Isa,
+        groups: Vec<C>,
+    ) -> Lowered {
+        let Some(first) = groups.first() else { return Ok(()) };
+        let label = Label { kernel, form: isa(first), ..self.label()? };
+        let (scratch_bytes, lines) = (first.scratch_bytes(), first.patches().lines());
+        let Self { sliding: Sliding { input, output, .. }, group_in, group_out } = self;
+        op.emit_bands(label, scratch_bytes, lines, move |mut io, lines| {
+            let (image, to) = (io.input::<C::Element>(0), io.output::<C::Element>(0));
+            let scratch = io.scratch_slice();
+            for (group, gemm) in groups.iter().enumerate() {
+                let image = channels_of(image, input.channels, group * group_in, group_in);
+                let to = channels_of(to, output.channels, group * group_out, group_out);
+                gemm.compute(image, to, lines.clone(), scratch)?;
+            }
+            Ok(())
+        });
+        Ok(())
     }
 
     fn staged(&self, group: usize) -> Staged {
@@ -76,7 +112,40 @@ impl Conv {
     }
 }
 
+/// Some channels of pixels that have `all`: `count` from the one `first` on.
+fn channels_of<P: ElementPiece>(pixels: P, all: usize, first: usize, count: usize) -> Rows<P> {
+    let end = pixels.len().saturating_sub(all.saturating_sub(first + count));
+    let apart = Apart { row: count * P::SIZE, pitch: all * P::SIZE };
+    Rows::new(pixels.slice(first.min(end)..end), apart, P::SIZE)
+}
+
+/// A piece of elements of so many bytes.
+trait ElementPiece: Piece {
+    const SIZE: usize;
+}
+
+impl<T: Element> ElementPiece for In<'_, T> {
+    const SIZE: usize = size_of::<T>();
+}
+
+impl<T: Element> ElementPiece for Out<'_, T> {
+    const SIZE: usize = size_of::<T>();
+}
+
+/// The filters of single channels, which lie one behind the other, pixel by pixel.
+fn by_pixels<T: Copy>(filters: &[T], channels: usize) -> Vec<T> {
+    let pixels = filters.len().checked_div(channels).unwrap_or(0);
+    let of_pixel = |pixel| filters.iter().skip(pixel).step_by(pixels).copied();
+    (0..pixels).flat_map(of_pixel).collect()
+}
+
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
+    if let (Some(depthwise), Some((filter, bias))) = (conv.depthwise(), constants(op)) {
+        let filter = by_pixels(&T::widened(filter.typed()), conv.sliding.output.channels);
+        if depthwise.real::<T>(op, &filter, &T::widened(bias.typed()))? {
+            return Ok(());
+        }
+    }
     let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
         let range = real_activation_range(conv.sliding.activation);
@@ -88,6 +157,9 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     });
     let Some(gemms) = gemms else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
+    if op.input_kind(0)? == OperandType::TensorFloat32 && !conv.sliding.input.is_nchw() {
+        return conv.where_they_lie(op, "gemm_f32", gemm_f32::Gemm::isa, gemms);
+    }
     for (group, gemm) in gemms.into_iter().enumerate() {
         let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label_of_group()? };
         conv.staged(group).convolve(op, label, in_single_precision::<T>(), gemm);
@@ -97,6 +169,12 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
 
 fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.sliding.activation)?;
+    if let (Some(depthwise), Some((filter, bias))) = (conv.depthwise(), constants(op)) {
+        let filter = by_pixels(filter.as_slice(), conv.sliding.output.channels);
+        if depthwise.bytes(op, &requantise, &filter, bias.typed())? {
+            return Ok(());
+        }
+    }
     let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
         let filters = filter.as_slice().chunks_exact(patches.depth() * conv.group_out);
@@ -110,6 +188,11 @@ fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
     });
     let Some(gemms) = gemms else { return conv_taps::byte(op, conv) };
     op.absorb(1);
+    // Kernels of two windows at a time write as many channels, one behind the other.
+    let by_windows = gemms.iter().all(|gemm| gemm.channels() == conv.group_out);
+    if by_windows && !conv.sliding.input.is_nchw() {
+        return conv.where_they_lie(op, "gemm_i8", gemm_i8::Gemm::isa, gemms);
+    }
     for (group, gemm) in gemms.into_iter().enumerate() {
         let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label_of_group()? };
         conv.staged(group).convolve(op, label, AS_IS, gemm);

@@ -173,11 +173,22 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         let mut ys = [T::default(); BLOCK];
         ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
         let to = window.result + start;
-        if lanes < BLOCK {
-            self.output.slice(to..to + lanes).copy_from(In::of(&ys[..lanes]));
-        } else {
-            self.output.set_block(to, ys);
+        match lanes {
+            BLOCK.. => self.output.set_block(to, ys),
+            32.. => self.store::<32>(to, &ys, lanes),
+            16.. => self.store::<16>(to, &ys, lanes),
+            8.. => self.store::<8>(to, &ys, lanes),
+            _ => self.store::<FEW>(to, &ys, lanes),
         }
+    }
+
+    /// Stores `lanes` elements, from `N` to twice as many: as many twice, the second time those up
+    /// to the last. A call of `memcpy` takes as long as a window of two pixels.
+    #[inline(always)]
+    fn store<const N: usize>(&self, to: usize, ys: &[T; BLOCK], lanes: usize) {
+        let ys = In::of(ys);
+        self.output.set_block(to, ys.block::<N>(0));
+        self.output.set_block(to + lanes - N, ys.block::<N>(lanes - N));
     }
 
     /// The last elements of the input, fewer than a block.

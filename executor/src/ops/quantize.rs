@@ -2,7 +2,7 @@
 
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::map;
-use nnburst_kernels::tensor::quant::round_half_away;
+use nnburst_kernels::tensor::quant::round_small;
 use nnburst_kernels::tensor::{OpError, Quantised, Real};
 
 use super::Op;
@@ -39,7 +39,10 @@ fn quantize_to<T: Real, Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {
     let (scale, zero_point) = (output.scale, output.zero_point);
     let isa = op.isa();
     emit_each(op, compiled(isa, "quantize", &input.shape, 0), move |from, to| {
-        let stored = |x: T| zero_point.saturating_add(round_half_away(x.to_f32() / scale));
+        let stored = |x: T| {
+            let steps = x.to_f32() / scale;
+            zero_point + round_small(if steps.is_nan() { 0.0 } else { steps })
+        };
         map(isa, from, to, |x: T| Q::from_i32(stored(x)));
         Ok(())
     });

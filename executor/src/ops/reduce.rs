@@ -5,7 +5,7 @@ use nnburst_hal::OperandType;
 use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::Op;
-use super::mean::Reduction;
+use super::reduction::Reduction;
 use super::support::{bad_kind, compiled, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 

@@ -1,6 +1,8 @@
 //! SOFTMAX along an axis.
 
+use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::kernels::softmax_f32::Softmax;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::fixed::{exp_negative, one_over_one_plus};
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, rdbpot, srdhm};
@@ -34,26 +36,17 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     let shape = op.input(0)?.shape;
     let (outer, count, inner) = shape.around(axis);
+    if inner == 1
+        && op.input_kind(0)? == OperandType::TensorFloat32
+        && let Some(softmax) = Softmax::new(op.isa(), count, beta)
+    {
+        let label = Label { form: softmax.isa(), ..plain("softmax_f32", &shape, 0) };
+        op.emit(label, move |io| softmax.compute(io.input(0), io.output(0)));
+        return Ok(());
+    }
     let exp = Map::new(op.isa(), Function::Exp);
     let label = Label { form: exp.isa(), ..plain("softmax_real", &shape, 0) };
     let isa = op.isa();
-    if inner == 1 && (1..=SHORT).contains(&count) && outer >= TOGETHER {
-        op.emit_with_scratch(label, TOGETHER * count * 4, move |mut io| {
-            let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-            let scratch = io.scratch_slice::<f32>();
-            for first in (0..outer).step_by(TOGETHER) {
-                let len = TOGETHER.min(outer - first) * count;
-                poll::work(len * 10)?;
-                let (places, rows) = (first * count..first * count + len, &mut scratch[..len]);
-                let (input, to) = (input.slice(places.clone()), output.slice(places));
-                isa.run(RowDistances { from: input, rows, count, beta });
-                exp.apply(rows);
-                isa.run(RowShares { rows, count, to });
-            }
-            Ok(())
-        });
-        return Ok(());
-    }
     op.emit_with_scratch(label, count * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let row = io.scratch_slice::<f32>();
@@ -87,65 +80,6 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
 /// Parts of a row between which a run may be stopped, and where they start.
 fn chunks(row: &mut [f32]) -> impl Iterator<Item = (usize, &mut [f32])> {
     row.chunks_mut(poll::CHUNK).enumerate().map(|(at, chunk)| (at * poll::CHUNK, chunk))
-}
-
-/// Rows that are computed together where they lie one behind the other: each sum waits for its
-/// own last addition, so that one alone takes most of the time.
-const TOGETHER: usize = 8;
-
-/// Elements of rows that are computed so, at most: all of them stay in L1.
-const SHORT: usize = 1 << 10;
-
-/// Rows of numbers as `beta` times their distance from the largest of their row.
-struct RowDistances<'a, T> {
-    from: In<'a, T>,
-    rows: &'a mut [f32],
-    count: usize,
-    beta: f32,
-}
-
-impl<T: Real> Loop for RowDistances<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        let Self { from, rows, count, beta } = self;
-        for (at, row) in rows.chunks_exact_mut(count).enumerate() {
-            let mut max = f32::NEG_INFINITY;
-            let from = from.slice(at * count..(at + 1) * count);
-            Widen { from, step: 1, row, max: &mut max }.run();
-            Distances { row, max, beta }.run();
-        }
-    }
-}
-
-/// Each number's share of the sum of its row.
-struct RowShares<'a, T> {
-    rows: &'a [f32],
-    count: usize,
-    to: Out<'a, T>,
-}
-
-impl<T: Real> Loop for RowShares<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        let Self { rows, count, to } = self;
-        // One by one, as above, but of all rows side by side.
-        let mut sums = [0.0; TOGETHER];
-        if rows.len() == TOGETHER * count {
-            for at in 0..count {
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    *sum += rows[row * count + at];
-                }
-            }
-        } else {
-            for (row, sum) in rows.chunks_exact(count).zip(&mut sums) {
-                *sum = row.iter().fold(0.0, |sum, x| sum + x);
-            }
-        }
-        for (at, (row, sum)) in rows.chunks_exact(count).zip(sums).enumerate() {
-            let to = to.slice(at * count..(at + 1) * count);
-            Shares { row, sum, to, step: 1 }.run();
-        }
-    }
 }
 
 /// Maxima that are kept side by side: two vectors, as one alone waits for each comparison.

@@ -1,9 +1,9 @@
 //! Elements taken from regular places: transposes, slices, tiles, shuffles and block moves are all
 //! one loop over the output whose steps in the input are fixed for each axis.
 
-use nnburst_kernels::kernels::plain::{Loop, copy_pieces};
+use nnburst_kernels::kernels::plain::{Grid, Loop};
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::simd::turn::{SIDE, turned};
+use nnburst_kernels::simd::turn::{SIDE, WORDS, turned, turned_words};
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
@@ -90,12 +90,10 @@ impl Strided {
             isa.run(Turns { input, output, each, rows, columns: inner, distance });
             return;
         }
-        let rows = self.starts(outer).enumerate().map(|(row, from)| (from, row * inner));
         if step == 1 {
-            let bytes = size_of::<T>();
-            let pieces = rows.map(|(from, to)| (from.cast_unsigned() * bytes, to * bytes));
-            return copy_pieces(isa, input.bytes(), output.bytes(), inner * bytes, pieces);
+            return self.copy_rows(isa, input.bytes(), output.bytes(), size_of::<T>());
         }
+        let rows = self.starts(outer).enumerate().map(|(row, from)| (from, row * inner));
         for (from, to) in rows {
             let target = output.slice(to..to + inner);
             for start in (0..inner).step_by(poll::CHUNK) {
@@ -113,6 +111,21 @@ impl Strided {
                     target.set(at, input.get((from + at.cast_signed() * step).cast_unsigned()));
                 }
             }
+        }
+    }
+
+    /// Copies rows of elements of `size` bytes that lie one behind the other.
+    fn copy_rows(&self, isa: Isa, input: In<'_, u8>, output: Out<'_, u8>, size: usize) {
+        let Some((&inner, outer)) = self.extents.split_last() else { return };
+        let (far, near) = outer.split_at(outer.len().saturating_sub(2));
+        let along = |back: usize| match near.len().checked_sub(back) {
+            Some(at) => (near[at], self.strides[far.len() + at] * signed(size)),
+            None => (1, 0),
+        };
+        let grid = Grid { len: inner * size, rows: along(2), columns: along(1) };
+        let whole = grid.rows.0 * grid.columns.0 * grid.len;
+        for (at, from) in self.starts(far).enumerate() {
+            grid.copy(isa, input, from * signed(size), output, at * whole);
         }
     }
 
@@ -189,6 +202,13 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
                 to += self.rows * self.columns;
                 continue;
             }
+            if size_of::<T>() == 4 && self.rows >= WORDS && self.columns >= WORDS {
+                if self.squares_of_words(from, to).is_err() {
+                    return;
+                }
+                to += self.rows * self.columns;
+                continue;
+            }
             let mut column = 0;
             while column < self.columns {
                 let wide = self.columns - column;
@@ -225,6 +245,31 @@ impl<T: Element, I> Turns<'_, T, I> {
                 let turned: [[T; SIDE]; SIDE] = bytemuck::cast(turned(bytemuck::cast(square)));
                 for (at, line) in turned.into_iter().enumerate() {
                     output.set_block(to + (row + at) * columns + column, line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Turns::squares`], of words.
+    #[inline(always)]
+    fn squares_of_words(&self, from: usize, to: usize) -> Result<(), poll::Halted> {
+        let Self { input, output, rows, columns, distance, .. } = *self;
+        for column in (0..columns).step_by(WORDS) {
+            let column = column.min(columns - WORDS);
+            let first = from + column * distance;
+            for start in (0..rows).step_by(poll::CHUNK) {
+                let end = rows.min(start + poll::CHUNK);
+                poll::work((end - start) * WORDS)?;
+                for row in (start..end).step_by(WORDS) {
+                    let row = row.min(rows - WORDS);
+                    let square: [[T; WORDS]; WORDS] =
+                        std::array::from_fn(|at| input.block(first + row + at * distance));
+                    let turned: [[T; WORDS]; WORDS] =
+                        bytemuck::cast(turned_words(bytemuck::cast(square)));
+                    for (at, line) in turned.into_iter().enumerate() {
+                        output.set_block(to + (row + at) * columns + column, line);
+                    }
                 }
             }
         }
@@ -336,6 +381,21 @@ mod tests {
                 let (column, rest) = (at % columns, at / columns);
                 let place = rest / rows * 2500 + rest % rows + column * 50;
                 assert_eq!(*got, input[place], "{rows} by {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_of_words_are_transposed_by_squares() {
+        let input: Vec<u32> = (0..2 * 50 * 50).collect();
+        for (rows, columns) in [(4, 4), (5, 4), (7, 31), (40, 16), (50, 49), (3, 33)] {
+            let mut output = vec![0; 2 * rows * columns];
+            let strided = Strided::new(0, [(2, 2500), (rows, 1), (columns, 50)]);
+            strided.run(Isa::best(), In::of(&input), Out::of(&mut output));
+            for (at, got) in output.iter().enumerate() {
+                let (column, rest) = (at % columns, at / columns);
+                let place = rest / rows * 2500 + rest % rows + column * 50;
+                assert_eq!(*got as usize, place, "{rows} by {columns}");
             }
         }
     }

@@ -3,17 +3,18 @@
 use half::f16;
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::{Element, Real};
 
 use super::Op;
-use super::support::{bad_kind, by_real, compiled, emit_each};
+use super::support::{bad_kind, by_real, compiled, emit_each, plain};
 use crate::lowering::recipe::Recipe;
-use crate::lowering::{Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static ABS: Op = Op { lower: |op| lower(op, |x| x.abs(), Some(i32::wrapping_abs)) };
-pub(super) static NEG: Op = Op { lower: |op| lower(op, |x| -x, Some(i32::wrapping_neg)) };
+pub(super) static NEG: Op = Op { lower: lower_negative };
 pub(super) static FLOOR: Op = Op { lower: |op| lower(op, |x| x.floor(), None) };
-pub(super) static EXP: Op = Op { lower: |op| lower(op, |x| x.exp(), None) };
+pub(super) static EXP: Op = Op { lower: lower_exp };
 pub(super) static LOG: Op = Op { lower: |op| lower(op, |x| x.ln(), None) };
 pub(super) static RSQRT: Op = Op { lower: lower_inverse_root };
 pub(super) static SIN: Op = Op { lower: |op| lower(op, |x| x.sin(), None) };
@@ -37,6 +38,14 @@ fn lower(
     }
 }
 
+fn lower_negative(op: &mut OpBuilder<'_>) -> Lowered {
+    lower(op, |x| -x, Some(i32::wrapping_neg))?;
+    if op.input_kind(0)? == OperandType::TensorFloat32 {
+        op.recipe(Recipe::Negatives);
+    }
+    Ok(())
+}
+
 fn lower_inverse_root(op: &mut OpBuilder<'_>) -> Lowered {
     lower(op, |x| 1.0 / x.sqrt(), None)?;
     if op.input_kind(0)? == OperandType::TensorFloat32 {
@@ -45,11 +54,36 @@ fn lower_inverse_root(op: &mut OpBuilder<'_>) -> Lowered {
     Ok(())
 }
 
+/// Source: NNAPI `EXP`, since HAL 1.2.
+fn lower_exp(op: &mut OpBuilder<'_>) -> Lowered {
+    match op.input_kind(0)? {
+        OperandType::TensorFloat32 => emit_map(op, Function::Exp),
+        _ => lower(op, f32::exp, None),
+    }
+}
+
+/// A function in vectors.
+fn emit_map(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
+    let map = Map::new(op.isa(), function);
+    let shape = op.input(0)?.shape;
+    op.set_output(0, shape.clone())?;
+    let label = Label { form: map.isa(), ..plain("transcendental_f32", &shape, 0) };
+    emit_each(op, label, move |from, to| {
+        map.compute(from, to);
+        Ok(())
+    });
+    op.recipe(Recipe::Map(function));
+    Ok(())
+}
+
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`; NaN stays one.
 ///
 /// Source: NNAPI `ELU`, since HAL 1.3.
 fn lower_elu(op: &mut OpBuilder<'_>) -> Lowered {
     let alpha = op.f32(1)?;
+    if alpha.to_bits() == 1.0f32.to_bits() && op.input_kind(0)? == OperandType::TensorFloat32 {
+        return emit_map(op, Function::Elu);
+    }
     by_real!(op.input_kind(0)?, emit_elu(op, alpha))
 }
 

@@ -18,6 +18,10 @@ enum Twist {
     Other,
     /// Factors for rows, where there are as many as columns.
     ByRow,
+    /// As Keras has it, with the mean's other sign.
+    Negative,
+    /// The same, and another operation reads that.
+    NegativeShown,
 }
 
 fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u32> {
@@ -33,18 +37,30 @@ fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u
     let little = net.constant(like, &0.25f32.to_le_bytes());
     let other = if twist == Twist::Other { net.sum(x, x) } else { x };
     let mean = net.op(Op::Mean, &[x, axes, keep]);
+    let is_negative = matches!(twist, Twist::Negative | Twist::NegativeShown);
+    let negative = if is_negative { net.op(Op::Neg, &[mean]) } else { mean };
     let distance = net.op(Op::Sub, &[other, mean, none]);
     let square = net.op(Op::Mul, &[distance, distance, none]);
     let variance = net.op(Op::Mean, &[square, axes, keep]);
     let more = net.op(Op::Add, &pair(variance, little));
     let root = net.op(Op::Rsqrt, &[more]);
     let factor = net.op(Op::Mul, &pair(root, factors));
-    let scaled = net.op(Op::Mul, &pair(x, factor));
-    let moved = net.op(Op::Mul, &pair(mean, factor));
-    let shift = net.op(Op::Sub, &[shifts, moved, none]);
+    let (scaled, shift) = if is_negative {
+        let moved = net.op(Op::Mul, &pair(negative, factor));
+        let shift = net.op(Op::Add, &[moved, shifts, none]);
+        (net.op(Op::Mul, &pair(x, factor)), shift)
+    } else {
+        let scaled = net.op(Op::Mul, &pair(x, factor));
+        let moved = net.op(Op::Mul, &pair(mean, factor));
+        (scaled, net.op(Op::Sub, &[shifts, moved, none]))
+    };
     let [a, b, _] = pair(scaled, shift);
     let y = net.op(Op::Add, &[a, b, last_activation]);
-    if twist == Twist::Shown { vec![y, variance] } else { vec![y] }
+    match twist {
+        Twist::Shown => vec![y, variance],
+        Twist::NegativeShown => vec![y, negative],
+        _ => vec![y],
+    }
 }
 
 #[test]
@@ -56,6 +72,8 @@ fn a_layer_normalisation_is_one_step_with_the_same_bits() {
         (Twist::Activated, false),
         (Twist::Other, false),
         (Twist::ByRow, false),
+        (Twist::Negative, true),
+        (Twist::NegativeShown, false),
     ] {
         for extents in [[7, 7], [5, 48], [3, 21]] {
             if twist == Twist::ByRow && extents[0] != extents[1] {

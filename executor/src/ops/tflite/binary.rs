@@ -1,5 +1,6 @@
 //! Operations on two tensors that broadcast to one shape.
 
+use nnburst_kernels::kernels::binary_f32;
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
 use nnburst_kernels::tensor::{Element, In, OpError, Out};
@@ -8,6 +9,7 @@ use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of};
 use crate::lowering::Lowered;
 use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
+use crate::ops::elementwise::real_binary;
 
 /// Two inputs and the result, whose shape is set.
 struct Pair {
@@ -88,13 +90,17 @@ pub(super) fn arithmetic(call: &mut OperatorCall<'_, '_>, which: Arithmetic) -> 
     match pair.a.kind {
         ElementKind::F32 => {
             let (low, high) = activation.real_range();
-            let clamp = move |x: f32| x.max(low).min(high);
-            match which {
-                Arithmetic::Add => emit(call, &pair, move |a: f32, b| clamp(a + b)),
-                Arithmetic::Sub => emit(call, &pair, move |a: f32, b| clamp(a - b)),
-                Arithmetic::Mul => emit(call, &pair, move |a: f32, b| clamp(a * b)),
-                Arithmetic::Div => emit(call, &pair, move |a: f32, b| clamp(a / b)),
-            }
+            let which = match which {
+                Arithmetic::Add => binary_f32::Arithmetic::Add,
+                Arithmetic::Sub => binary_f32::Arithmetic::Sub,
+                Arithmetic::Mul => binary_f32::Arithmetic::Mul,
+                Arithmetic::Div => {
+                    emit(call, &pair, move |a: f32, b| (a / b).max(low).min(high));
+                    return Ok(());
+                }
+            };
+            let shapes = [&pair.a.shape, &pair.b.shape];
+            real_binary(call, which, shapes, &pair.result.shape, (low, high));
             Ok(())
         }
         ElementKind::I32 | ElementKind::I64 | ElementKind::U32 => {

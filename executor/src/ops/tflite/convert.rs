@@ -2,6 +2,7 @@
 
 use half::f16;
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
@@ -131,12 +132,14 @@ pub(super) fn dequantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
         });
         return Ok(());
     }
-    let scale = f64::from(input.scale);
+    let (scale, isa) = (f64::from(input.scale), call.isa());
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
-        io.output::<f32>(0).fill(io.input::<T>(0).iter().map(|x| {
-            narrow(scale * f64::from(x.wide() - zero_point))
-        }));
-        Ok(())
+        let (from, to) = (io.input::<T>(0), io.output::<f32>(0));
+        in_chunks(from.len().min(to.len()), |part| {
+            let real = |x: T| narrow(scale * f64::from(x.wide() - zero_point));
+            map(isa, from.slice(part.clone()), to.slice(part), real);
+            Ok(())
+        })
     }));
     Ok(())
 }

@@ -164,55 +164,6 @@ pub(super) fn scatter_nd(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
-/// Elements of the second or third input, as the first says; all three broadcast.
-pub(super) fn select(call: &mut OperatorCall<'_, '_>, broadcasts: bool) -> Lowered {
-    let (condition, a, b) = (call.arg(0)?, call.arg(1)?, call.arg(2)?);
-    if condition.kind != ElementKind::Bool {
-        return Err(refused(0, condition.kind).into());
-    }
-    a.same_kind(&b)?;
-    call.same(&a, 0)?;
-    let mut own = condition.shape;
-    let wide = if broadcasts {
-        own.broadcast(&a.shape)?.broadcast(&b.shape)?
-    } else {
-        if a.shape != b.shape {
-            return Err(OpError::rule("the values differ in shape").into());
-        }
-        // A condition of one dimension chooses whole rows.
-        if own.rank() == 1 && a.shape.rank() > 1 && own.first() == a.shape.first() {
-            let mut extents = own.to_vec();
-            extents.resize(a.shape.rank(), 1);
-            own = Shape::new(extents)?;
-        }
-        own.broadcast(&a.shape)?
-    };
-    let extents = wide.to_vec();
-    let shape = call.set(0, &extents)?;
-    let strides = [&own, &a.shape, &b.shape].map(|it| it.broadcast_strides(&wide));
-    let width = a.kind.bytes();
-    call.step(&shape, move |io| {
-        let condition = io.input::<u8>(0);
-        let (a, b, to) = (io.input::<u8>(1), io.input::<u8>(2), io.output::<u8>(0));
-        for at in poll::each(0..to.len() / width, 10) {
-            let mut places = [0; 3];
-            let mut rest = at;
-            for axis in (0..extents.len()).rev() {
-                for (place, strides) in places.iter_mut().zip(&strides) {
-                    *place += rest % extents[axis] * strides[axis];
-                }
-                rest /= extents[axis];
-            }
-            let (from, place) =
-                if condition.get(places[0]) != 0 { (a, places[1]) } else { (b, places[2]) };
-            let source = from.slice(place * width..(place + 1) * width);
-            to.slice(at * width..(at + 1) * width).copy_from(source);
-        }
-        Ok(())
-    });
-    Ok(())
-}
-
 /// The greatest elements of each row and where they are; among equals the first.
 pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let input = call.arg(0)?;

@@ -16,6 +16,7 @@ mod bits;
 mod blocks;
 mod blockwise;
 mod byte_matmul;
+mod choose;
 mod combine;
 mod conv;
 mod convert;
@@ -182,7 +183,7 @@ fn lowering(number: u16) -> Option<Lower> {
         61 => |call| binary::compare(call, Order::Greater),
         62 => |call| binary::compare(call, Order::GreaterEqual),
         63 => |call| binary::compare(call, Order::LessEqual),
-        64 => |call| index::select(call, false),
+        64 => |call| choose::select(call, false),
         65 => moves::slice,
         66 => |call| unary::real(call, f32::sin),
         67 => conv::transpose_conv,
@@ -238,7 +239,7 @@ fn lowering(number: u16) -> Option<Lower> {
         120 => |call| segments::suppress(call, false),
         121 => |call| segments::suppress(call, true),
         122 => index::scatter_nd,
-        123 => |call| index::select(call, true),
+        123 => |call| choose::select(call, true),
         125 => segments::segment_sum,
         126 => dense::batch_matmul,
         128 => shapes::cumsum,

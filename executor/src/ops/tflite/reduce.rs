@@ -7,6 +7,8 @@ use nnburst_kernels::tensor::{Element, In, OpError, poll};
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, apply_wide, f64_of, low};
 use crate::lowering::Lowered;
+use crate::ops::reduction::{IntegerSums, RealSums, Reduction};
+use crate::ops::support::compiled;
 
 /// The elements that each result is made of: where the first lies, and how far the others.
 #[derive(Clone, Debug)]
@@ -88,15 +90,7 @@ pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
     let count = groups.count();
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
     match input.kind {
-        ElementKind::F32 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                let sum = groups.fold(from, at, 0.0f32, |sum, x| sum + x);
-                let divisor = super::math::narrow(f64_of(whole));
-                to.set(at, if is_mean && count > 0 { sum / divisor } else { sum });
-            }
-            Ok(())
-        }),
+        ElementKind::F32 => return real_sum(call, &input, is_mean),
         ElementKind::I32 => call.step(&input.shape, move |io| {
             let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
             for at in poll::each(0..to.len(), 2 * count) {
@@ -121,6 +115,25 @@ pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
     Ok(())
 }
 
+/// Of floats.
+fn real_sum(call: &mut OperatorCall<'_, '_>, input: &Arg, is_mean: bool) -> Lowered {
+    let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
+    let sums = RealSums::new(call.isa(), Reduction::new(&input.shape, &axes, call.flag(0)?)?);
+    let count = sums.count();
+    let divisor = match is_mean && count > 0 {
+        true => super::math::narrow(f64_of(i64::try_from(count).unwrap_or(i64::MAX))),
+        false => 1.0,
+    };
+    let label = compiled(call.isa(), "tflite_sum", &input.shape, 0);
+    call.emit_with_scratch(label, sums.scratch_elements() * 4, move |mut io| {
+        let (input, output) = (io.input::<f32>(0), io.output::<f32>(0));
+        let sums = sums.compute(input, io.scratch_slice::<f32>())?;
+        output.fill(sums.iter().map(|sum| sum / divisor));
+        Ok(())
+    });
+    Ok(())
+}
+
 /// Of stored values: the divisor is part of the multiplier, whose fraction is cut for it.
 fn stored_sum(
     call: &mut OperatorCall<'_, '_>,
@@ -140,7 +153,29 @@ fn stored_sum(
     }
     let (from_zero, to_zero) = (input.zero_point, result.zero_point);
     let (min, max) = result.kind.range();
+    let finish = move |sum: i64| {
+        let scaled = multiplier.apply(low(sum)).wrapping_add(to_zero);
+        scaled.clamp(min, max)
+    };
     let (isa, are_rows) = (call.isa(), groups.are_rows());
+    if (!are_rows || count <= SHORT_ROW) && count <= EXACT_SUMS {
+        let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
+        let reduction = Reduction::new(&input.shape, &axes, false)?;
+        let label = compiled(isa, "tflite_sum", &input.shape, 0);
+        let sums = IntegerSums::new(isa, reduction);
+        let bytes = sums.scratch_elements() * size_of::<i32>();
+        by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+            call.emit_with_scratch(label, bytes, move |mut io| {
+                let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+                let sums = sums.compute(from, io.scratch_slice::<i32>(), T::wide)?;
+                to.fill(sums.iter().map(|&sum| {
+                    T::stored(finish(i64::from(sum) - whole * i64::from(from_zero)))
+                }));
+                Ok(())
+            });
+        });
+        return Ok(());
+    }
     by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<T>(0));
         for at in poll::each(0..to.len(), 2 * count) {
@@ -151,13 +186,18 @@ fn stored_sum(
             } else {
                 groups.fold(from, at, 0i64, |sum, x| sum + i64::from(x.wide() - from_zero))
             };
-            let scaled = multiplier.apply(low(sum)).wrapping_add(to_zero);
-            to.set(at, T::stored(scaled.clamp(min, max)));
+            to.set(at, T::stored(finish(sum)));
         }
         Ok(())
     }));
     Ok(())
 }
+
+/// Elements of a row that is added together with others.
+const SHORT_ROW: usize = 32;
+
+/// Stored values whose sum 32 bits hold, whatever they are.
+const EXACT_SUMS: usize = 1 << 15;
 
 /// The sum of a row of stored values.
 struct RowSum<'a, T> {

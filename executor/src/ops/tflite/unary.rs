@@ -3,6 +3,7 @@
 use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use half::f16;
+use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
@@ -38,6 +39,23 @@ fn each<T: Element, U: Element>(
             for at in 0..from.len().min(to.len()) {
                 to.set(at, f(from.get(at)));
             }
+            Ok(())
+        })
+    });
+    Ok(())
+}
+
+/// As [`each`], of a function that the compiler makes vectors of.
+fn each_in_vectors<T: Element, U: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    f: impl Fn(T) -> U + Send + Sync + 'static,
+) -> Lowered {
+    let isa = call.isa();
+    call.step(&input.shape, move |io| {
+        let (from, to) = (io.input::<T>(0), io.output::<U>(0));
+        in_chunks(from.len().min(to.len()), |part| {
+            map(isa, from.slice(part.clone()), to.slice(part), &f);
             Ok(())
         })
     });
@@ -134,7 +152,7 @@ pub(super) fn neg(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     match input.kind {
-        ElementKind::F32 => each(call, &input, |x: f32| -x),
+        ElementKind::F32 => each_in_vectors(call, &input, |x: f32| -x),
         ElementKind::I32 => each(call, &input, i32::wrapping_neg),
         ElementKind::I64 => each(call, &input, i64::wrapping_neg),
         kind => Err(refused(0, kind).into()),
@@ -163,7 +181,11 @@ pub(super) fn abs(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 pub(super) fn square(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    real(call, |x| x * x)
+    let (input, _) = pair(call)?;
+    match input.kind {
+        ElementKind::F32 => each_in_vectors(call, &input, |x: f32| x * x),
+        _ => real(call, |x| x * x),
+    }
 }
 
 pub(super) fn logical_not(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -242,7 +264,7 @@ pub(super) fn relu(call: &mut OperatorCall<'_, '_>, activation: Activation) -> L
     input.same_kind(&result)?;
     if input.kind == ElementKind::F32 {
         let (low, high) = activation.real_range();
-        return each(call, &input, move |x: f32| x.max(low).min(high));
+        return each_in_vectors(call, &input, move |x: f32| x.max(low).min(high));
     }
     let (min, max) = result.activated(activation)?;
     let to = Multiplier::new(f64::from(input.scale / result.scale));
@@ -272,7 +294,8 @@ pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result) = pair(call)?;
     input.same_kind(&result)?;
     if input.kind == ElementKind::F32 {
-        return each(call, &input, move |x: f32| if x > 0.0 { x } else { x * alpha });
+        let leaky = move |x: f32| if x > 0.0 { x } else { x * alpha };
+        return each_in_vectors(call, &input, leaky);
     }
     let (min, max) = result.kind.range();
     let plain = Multiplier::new(f64::from(input.scale / result.scale));

@@ -1,5 +1,5 @@
-//! The eleven steps of a layer normalisation that become one: each of them reads from L2 what the
-//! one before wrote there, which takes most of the time.
+//! The eleven or twelve steps of a layer normalisation that become one: each of them reads from L2
+//! what the one before wrote there, which takes most of the time.
 
 use std::ops::Range;
 
@@ -16,8 +16,60 @@ use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::step::Work;
 use crate::lowering::{Io, Label};
 
-/// Steps of the pattern, one behind the other.
-const STEPS: usize = 11;
+/// The steps of the pattern, one behind the other, as their places.
+struct Layout {
+    /// How many.
+    steps: usize,
+    /// Of the mean with the other sign, where that is multiplied.
+    negative: Option<usize>,
+    distance: usize,
+    square: usize,
+    variance: usize,
+    sum: usize,
+    root: usize,
+    factor: usize,
+    scaled: usize,
+    moved: usize,
+    shift: usize,
+    last: usize,
+    /// The operands that read the result of each step but the last.
+    reads: &'static [usize],
+}
+
+/// `x * f + (beta - mean * f)`.
+const WITH_DIFFERENCE: Layout = Layout {
+    steps: 11,
+    negative: None,
+    distance: 1,
+    square: 2,
+    variance: 3,
+    sum: 4,
+    root: 5,
+    factor: 6,
+    scaled: 7,
+    moved: 8,
+    shift: 9,
+    last: 10,
+    reads: &[2, 2, 1, 1, 1, 1, 2, 1, 1, 1],
+};
+
+/// `x * f + (-mean * f + beta)`, as Keras 3 has it: the same bits, as a difference is the sum with
+/// what has the other sign.
+const WITH_NEGATIVE: Layout = Layout {
+    steps: 12,
+    negative: Some(1),
+    distance: 2,
+    square: 3,
+    variance: 4,
+    sum: 5,
+    root: 6,
+    factor: 7,
+    moved: 8,
+    shift: 9,
+    scaled: 10,
+    last: 11,
+    reads: &[2, 1, 2, 1, 1, 1, 1, 2, 1, 1, 1],
+};
 
 /// Makes one step of each layer normalisation, with the same bits.
 pub(in crate::plan) fn normalise(draft: &mut Draft, isa: Isa, threads: usize) {
@@ -47,7 +99,8 @@ impl Found {
     /// The step in the place of the last one.
     fn step(self, last: DraftStep, threads: usize) -> DraftStep {
         let Self { inputs, norm, rows, columns, .. } = self;
-        let operations = rows.saturating_mul(columns).saturating_mul(STEPS) as u64;
+        let steps = self.steps.len();
+        let operations = rows.saturating_mul(columns).saturating_mul(steps) as u64;
         let label = Label {
             kernel: "layer_norm_f32",
             form: norm.isa(),
@@ -126,19 +179,23 @@ impl Pattern<'_> {
     }
 }
 
-/// `x * f + (beta - mean * f)` for `f = gamma / sqrt(variance + little)`, in the order in which
-/// converters write it.
+/// A normalisation with `f = gamma / sqrt(variance + little)`, in the order of either layout.
 fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
     use Arithmetic::{Add, Mul, Sub};
     use Spread::{Column, Each, One, Row};
     let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
-    let pattern = Pattern { draft, readers, steps: draft.steps.get(at..at + STEPS)? };
-    let [mean, distance, square, variance, sum, root, factor, scaled, moved, shift, last] =
-        std::array::from_fn(|at| at);
+    let is_negative = draft.steps.get(at + 1)?.recipe == Some(Recipe::Negatives);
+    let layout = if is_negative { WITH_NEGATIVE } else { WITH_DIFFERENCE };
+    let pattern = Pattern { draft, readers, steps: draft.steps.get(at..at + layout.steps)? };
+    let Layout { distance, square, variance, sum, root, factor, scaled, moved, shift, .. } = layout;
+    let (mean, last) = (0, layout.last);
     let steps = pattern.steps;
     let x = steps[mean].inputs.first()?;
     let [from, less] = pattern.operands(distance, Sub, [Each, Row])?;
     let mut fits = same(draft, x, from) && pattern.is_result(less, mean);
+    if let Some(negative) = layout.negative {
+        fits &= pattern.is_result(steps[negative].inputs.first()?, mean);
+    }
     fits &= pattern.is_result(pattern.behind(square, Mul, distance)?, distance);
     fits &= steps[variance].recipe == Some(Recipe::Means { columns });
     fits &= pattern.is_result(steps[variance].inputs.first()?, square);
@@ -150,13 +207,16 @@ fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> 
     fits &= pattern.is_result(of, root);
     fits &= same(draft, x, pattern.behind(scaled, Mul, factor)?);
     let [of, by] = pattern.operands(moved, Mul, [Row, Each])?;
-    fits &= pattern.is_result(of, mean) && pattern.is_result(by, factor);
-    let [beta, less] = pattern.operands(shift, Sub, [Column, Each])?;
-    fits &= pattern.is_result(less, moved);
+    fits &= pattern.is_result(of, layout.negative.unwrap_or(mean)) && pattern.is_result(by, factor);
+    let [beta, of] = match layout.negative {
+        Some(_) => pattern.operands(shift, Add, [Column, Each])?,
+        None => pattern.operands(shift, Sub, [Column, Each])?,
+    };
+    fits &= pattern.is_result(of, moved);
     fits &= pattern.is_result(pattern.behind(last, Add, scaled)?, shift);
     // Nobody else reads what lies between.
-    let read = [2, 2, 1, 1, 1, 1, 2, 1, 1, 1];
-    fits &= read.iter().enumerate().all(|(step, &operands)| pattern.is_read_by(step, operands));
+    let mut reads = layout.reads.iter().enumerate();
+    fits &= reads.all(|(step, &operands)| pattern.is_read_by(step, operands));
     let places = [x, gamma, beta, steps[last].outputs.first()?];
     fits &= places.iter().all(|place| place.apart().is_none());
     let row = columns.checked_mul(size_of::<f32>())?;
@@ -166,6 +226,6 @@ fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> 
     let &[little] = little.typed::<f32>() else { return None };
     let norm = LayerNorm::new(isa, columns, little)?;
     let inputs = [x, gamma, beta].map(Clone::clone);
-    let (steps, rows) = (at..at + STEPS, x.len() / row);
+    let (steps, rows) = (at..at + layout.steps, x.len() / row);
     fits.then_some(Found { steps, inputs, norm, rows, columns })
 }
