@@ -41,8 +41,8 @@ fn alone(x: f32) -> f32 {
     power / (1.0 + power)
 }
 
-/// Each operation rounds. With `x / 2 = m ln 2 + r`, half an exponential is `2^m` times a polynomial
-/// of `r`, and its square the whole one.
+/// Each operation rounds. With `x / 2 = m ln 2 + r`, half an exponential is `2^m` times a
+/// polynomial of `r`, and its square the whole one.
 #[inline(always)]
 fn in_vector(x: f32) -> f32 {
     const ZERO_BELOW: f32 = -104.0;
