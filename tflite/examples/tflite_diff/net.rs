@@ -169,8 +169,8 @@ impl Net {
         tensor
     }
 
-    /// A result with one quantisation for it and the inputs that move into it; now and then with one
-    /// each, as what is stored moves whatever it stands for.
+    /// A result with one quantisation for it and the inputs that move into it; now and then with
+    /// one each, as what is stored moves whatever it stands for.
     pub(crate) fn moved(&mut self, inputs: &[i32], kind: TensorKind, shape: &[i32]) -> i32 {
         let stated = self.stated(shape);
         let tensor = self.file.tensor("out", kind, &stated);

@@ -5,8 +5,8 @@ use crate::schema::Builtin;
 use crate::schema::options;
 
 impl Lower<'_, '_> {
-    /// The extents of a result of a recurrent layer: those of its input, but for as many elements in
-    /// the last dimension as it has units.
+    /// The extents of a result of a recurrent layer: those of its input, but for as many elements
+    /// in the last dimension as it has units.
     pub(super) fn recurrent_dims(&self, builtin: Builtin, result: usize) -> Option<Vec<u32>> {
         // The number of rows of weights, and of columns of those that units have for each other.
         let rows = |argument: usize| self.dims(argument)?.first().copied();
