@@ -242,7 +242,7 @@ where
         const WIDE: usize = 4 * BLOCK;
         let mut column = 0;
         while column < columns {
-            if poll::work(rows * WIDE / 8).is_err() {
+            if poll::work(rows.saturating_mul(WIDE / 8)).is_err() {
                 return;
             }
             column += match columns - column {

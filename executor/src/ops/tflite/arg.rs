@@ -365,6 +365,21 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
 
     /// The label of such a step.
     #[inline(never)]
+    /// Returns whether input 2 is there, the bias of so many outputs.
+    ///
+    /// # Errors
+    /// It has other elements than as many floats.
+    pub(super) fn has_float_bias(&self, outputs: usize) -> Lowered<bool> {
+        if !self.has(2) {
+            return Ok(false);
+        }
+        let bias = self.arg(2)?;
+        if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
+            return Err(OpError::input(2, "is no bias of floats").into());
+        }
+        Ok(true)
+    }
+
     /// Adds a step that looks up each byte of the first input in a table.
     pub(super) fn look_up(&mut self, shape: &Shape, table: [u8; 256]) {
         let lookup = ByteTable::new(self.isa(), table);

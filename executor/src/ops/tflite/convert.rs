@@ -183,15 +183,13 @@ fn directly<T: Element, U: Element>(
     shape: &Shape,
     each: impl Fn(T) -> U + Send + Sync + Copy + 'static,
 ) -> Lowered {
-    const SPAN: usize = 4096;
     let isa = call.isa();
     call.step(shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<U>(0));
-        for first in poll::each((0..to.len()).step_by(SPAN), SPAN / 4) {
-            let part = first..to.len().min(first + SPAN);
+        in_chunks(to.len(), |part| {
             map(isa, from.slice(part.clone()), to.slice(part), each);
-        }
-        Ok(())
+            Ok(())
+        })
     });
     Ok(())
 }

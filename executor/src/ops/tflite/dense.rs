@@ -151,12 +151,7 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
     let activation = call.activation(0)?;
     let way = OnTheFly::new(call.flag(2)?);
     let scales = weights.scales(of.units)?;
-    let has_bias = call.has(2);
-    if has_bias
-        && (call.arg(2)?.kind != ElementKind::F32 || call.arg(2)?.shape.elements() != of.units)
-    {
-        return Err(OpError::input(2, "is no bias of floats").into());
-    }
+    let has_bias = call.has_float_bias(of.units)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
     if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?

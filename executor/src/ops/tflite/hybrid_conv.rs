@@ -46,13 +46,7 @@ impl HybridConv {
             return Err(OpError::output(0, "is not of floats").into());
         }
         let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-        let has_bias = call.has(2);
-        if has_bias {
-            let bias = call.arg(2)?;
-            if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
-                return Err(OpError::input(2, "is no bias of floats").into());
-            }
-        }
+        let has_bias = call.has_float_bias(outputs)?;
         let (from, to) = (windows.input, windows.output);
         let scales = filter.scales(outputs)?;
         // Scales per channel that are all the same count as one.

@@ -23,13 +23,7 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg
     if call.result(0)?.kind != ElementKind::F32 {
         return Err(OpError::output(0, "is not of floats").into());
     }
-    let has_bias = call.has(2);
-    if has_bias {
-        let bias = call.arg(2)?;
-        if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
-            return Err(OpError::input(2, "is no bias of floats").into());
-        }
-    }
+    let has_bias = call.has_float_bias(outputs)?;
     let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     let (from, to) = (windows.input, windows.output);
     let groups = channel_groups(from.channels, depth, outputs)?;
