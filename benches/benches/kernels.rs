@@ -12,6 +12,7 @@ use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
+use nnburst_kernels::kernels::gathered_rows::GatheredRows;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
@@ -430,6 +431,20 @@ fn elementwise(c: &mut Criterion) {
                 Ok(())
             })
             .unwrap();
+        },
+    );
+    // The embedding of a sentence.
+    let (row, numbers) = (64, (0..256).map(|at| at * 37 % 1000).collect::<Vec<i32>>());
+    let (words, mut sentence) = (vec![3u8; 1000 * row], vec![0u8; 256 * row]);
+    family(
+        c,
+        "gathered_rows",
+        sentence.len(),
+        |isa| isa,
+        |isa| {
+            let table = In::of(&words[..]);
+            let rows = GatheredRows { table, rows: 1000, len: row, numbers: In::of(&numbers) };
+            rows.copy(*isa, Out::of(&mut sentence)).unwrap();
         },
     );
     let mut group = c.benchmark_group("stripe_sum");

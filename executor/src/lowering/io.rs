@@ -245,6 +245,7 @@ mod tests {
             scratch: Place::Omitted,
             scratch_share: 0,
             work: crate::lowering::step::Work::Whole(Box::new(|_| Ok(()))),
+            polls: true,
         };
         let mut io = Io::new(&[], &step);
         assert!(io.scratch_slice::<f32>().is_empty());

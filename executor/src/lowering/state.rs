@@ -84,6 +84,17 @@ pub(crate) enum ArgumentShape {
     Known(Vec<u32>),
 }
 
+impl ArgumentShape {
+    /// Bytes of a value of this shape, whose elements have so many; `usize::MAX` where there is no
+    /// such number, which is refused when the shape is lowered.
+    pub(crate) fn bytes(&self, of_element: usize) -> usize {
+        let Self::Known(dimensions) = self else { return 0 };
+        let mut extents = dimensions.iter().map(|&extent| usize::try_from(extent).ok());
+        let bytes = extents.try_fold(of_element, |bytes, extent| bytes.checked_mul(extent?));
+        bytes.unwrap_or(usize::MAX)
+    }
+}
+
 impl State {
     /// Before the first operation. Inputs take the first slots, outputs those behind.
     pub(crate) fn new(

@@ -8,6 +8,7 @@ use nnburst_kernels::tensor::rows::Apart;
 
 use super::io::Io;
 use super::label::Label;
+use super::pieces::estimate;
 use super::state::ValueId;
 
 /// The place of an operand's bytes at run time.
@@ -81,9 +82,19 @@ pub(crate) struct Step {
     /// Bytes of the scratch memory that each thread has for itself.
     pub(crate) scratch_share: usize,
     pub(crate) work: Work,
+    /// True if the run is polled ahead of it: short steps follow others without.
+    pub(crate) polls: bool,
 }
 
 impl Step {
+    /// Nanoseconds that it takes one thread, about.
+    pub(crate) fn estimate(&self) -> u64 {
+        /// Bytes that are moved in a nanosecond.
+        const MOVED: u64 = 10;
+        let moves = u64::try_from(self.bytes()).unwrap_or(u64::MAX) / MOVED;
+        estimate(&self.label).max(moves)
+    }
+
     /// Bytes of all operands, each read or written once.
     pub(crate) fn bytes(&self) -> usize {
         let len = |place: &Place| match place {

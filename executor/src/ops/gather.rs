@@ -2,11 +2,11 @@
 //!
 //! Numbers come from tensors that may change while the step runs: each is read once, checked, used.
 
-use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::gathered_rows::GatheredRows;
 use nnburst_kernels::tensor::{Element, OpError, Shape, poll};
 
 use super::Op;
-use super::support::{by_width, plain, same_quantisation};
+use super::support::{by_width, compiled, plain, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static GATHER: Op = Op { lower: lower_gather };
@@ -61,25 +61,16 @@ fn lower_embedding(op: &mut OpBuilder<'_>) -> Lowered {
 fn emit_rows<T: Element>(op: &mut OpBuilder<'_>, rows: Rows) -> Lowered {
     let shape = op.output(0)?.shape;
     let isa = op.isa();
-    op.emit(plain("gather", &shape, 0), move |io: Io<'_>| {
+    op.emit(compiled(isa, "gather", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(rows.values), io.output::<T>(0));
         let indices = io.input::<i32>(rows.indices);
         if rows.outer == 1 {
             let len = rows.inner * size_of::<T>();
-            let mut outside = None;
-            let pieces = (0..rows.count).map_while(|at| {
-                let index = indices.get(at);
-                let row = usize::try_from(index).ok().filter(|&row| row < rows.extent);
-                if row.is_none() {
-                    outside = Some(index);
-                }
-                Some((row? * len, at * len))
-            });
-            copy_pieces(isa, input.bytes(), output.bytes(), len, pieces);
-            return match outside {
-                Some(index) => Err(format!("index {index} of {} rows", rows.extent)),
-                None => Ok(()),
-            };
+            let table = input.bytes();
+            let numbers = indices.slice(0..rows.count);
+            let gathered = GatheredRows { table, rows: rows.extent, len, numbers };
+            let copied = gathered.copy(isa, output.bytes());
+            return copied.map_err(|index| format!("index {index} of {} rows", rows.extent));
         }
         for at in poll::each(0..rows.count, 8) {
             let index = indices.get(at);

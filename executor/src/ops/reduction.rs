@@ -265,9 +265,31 @@ where
         rows: usize,
         columns: usize,
     ) -> usize {
+        // Rows in turns: of few columns each addition would wait for the one before it.
+        let mut turns = [[self.start; N]; TURNS];
+        let whole = if N <= BLOCK { rows / TURNS * TURNS } else { 0 };
+        for row in (0..whole).step_by(TURNS) {
+            if row % REPORT_ROWS == REPORT_ROWS - TURNS && poll::work(2 * REPORT_ROWS).is_err() {
+                return N;
+            }
+            for (turn, results) in turns.iter_mut().enumerate() {
+                let xs = self.input.block::<N>(from + (row + turn) * columns + first);
+                results
+                    .iter_mut()
+                    .zip(xs)
+                    .for_each(|(result, x)| *result = (self.each)(*result, x));
+            }
+        }
         let mut results = [self.start; N];
         results.copy_from_slice(&self.results[to + first..][..N]);
-        for row in 0..rows {
+        if whole > 0 {
+            let [a, b, c, d] = turns;
+            for (lane, result) in results.iter_mut().enumerate() {
+                let halves = ((self.join)(a[lane], b[lane]), (self.join)(c[lane], d[lane]));
+                *result = (self.join)(*result, (self.join)(halves.0, halves.1));
+            }
+        }
+        for row in whole..rows {
             if row % REPORT_ROWS == REPORT_ROWS - 1 && poll::work(2 * REPORT_ROWS).is_err() {
                 return N;
             }
@@ -278,6 +300,9 @@ where
         N
     }
 }
+
+/// Rows that are folded side by side, where they have few columns.
+const TURNS: usize = 4;
 
 /// Rows between two reports of work: there may be as many as memory holds.
 const REPORT_ROWS: usize = 1 << 12;

@@ -79,6 +79,6 @@ impl ArenaLayout {
         let places = |places: Vec<DraftPlace>| places.into_iter().map(|p| self.place(p)).collect();
         let (inputs, outputs) = (places(inputs), places(outputs));
         let scratch = self.place(scratch);
-        Step { index, name, label, inputs, outputs, scratch, scratch_share, work }
+        Step { index, name, label, inputs, outputs, scratch, scratch_share, work, polls: true }
     }
 }

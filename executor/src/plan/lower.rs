@@ -11,7 +11,7 @@ use nnburst_hal::OperationType;
 use nnburst_kernels::tensor::shape::merge;
 use nnburst_kernels::tensor::{OpError, poll};
 
-use super::stage::{LoopTail, Stage, Tail};
+use super::stage::{LoopTail, Stage, Tail, note_polls};
 use crate::lowering::builder::{DynamicDraft, Reason, Stop};
 use crate::lowering::context::Context;
 use crate::lowering::draft::{Draft, DraftPlace};
@@ -337,7 +337,8 @@ fn finish(
         return Err(CompileError::Cache);
     }
     let Draft { steps, outputs, absorbed, claims, .. } = draft;
-    let steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
+    let mut steps: Vec<_> = steps.into_iter().map(|step| layout.step(step)).collect();
+    note_polls(&mut steps);
     for step in &steps {
         let label = &step.label;
         tracing::debug!(

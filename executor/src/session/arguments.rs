@@ -103,21 +103,16 @@ pub(super) fn argument_shape(
     Ok(ArgumentShape::Known(whole.to_vec()))
 }
 
-/// Where an argument lies, which must be as large as its shape says.
+/// Where an argument lies, which must have `needed` bytes at least.
 pub(super) fn input_slot(
     index: usize,
     input: &Input<'_>,
     shape: &ArgumentShape,
-    element_bytes: usize,
+    needed: usize,
 ) -> Result<SlotMemory, RunError> {
     let (Input::Value { bytes, .. }, ArgumentShape::Known(dimensions)) = (input, shape) else {
         return Ok(SlotMemory::EMPTY);
     };
-    // An overflow here would have been refused when the shape was lowered; types that nobody
-    // described have no size, and reads are checked in any case.
-    let elements = dimensions.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent as usize));
-    let needed =
-        elements.and_then(|elements| elements.checked_mul(element_bytes)).unwrap_or(usize::MAX);
     if bytes.len() < needed {
         let what = format!("takes {needed} bytes for {dimensions:?}, given {}", bytes.len());
         return Err(RunError::Argument { direction: "input", index, what });

@@ -39,8 +39,27 @@ pub(super) struct Runner {
 #[derive(Debug)]
 struct Root {
     inputs: Vec<ArgumentShape>,
+    /// Bytes that each input has at least.
+    needed: Vec<usize>,
     omitted_outputs: Vec<bool>,
     node: Node,
+}
+
+impl Root {
+    fn new(
+        context: &Context,
+        graph: usize,
+        inputs: Vec<ArgumentShape>,
+        omitted_outputs: Vec<bool>,
+        node: Node,
+    ) -> Self {
+        let graph = &context.graphs[graph];
+        let kinds = graph.inputs.iter().map(|&operand| graph.operands[operand].kind);
+        // Types that nobody described have no size; reads are checked in any case.
+        let element_bytes = kinds.map(|kind| context.types.element_bytes(kind).unwrap_or(0));
+        let needed = inputs.iter().zip(element_bytes).map(|(input, bytes)| input.bytes(bytes));
+        Self { needed: needed.collect(), inputs, omitted_outputs, node }
+    }
 }
 
 /// A stage with its memory and the stages known to follow it.
@@ -116,10 +135,10 @@ impl Runner {
     pub(super) fn new(context: &Context, graph: usize, first: Option<Arc<Stage>>) -> Self {
         let this = &context.graphs[graph];
         let declared = |&index: &usize| this.operands[index].dimensions.clone();
-        let root = |stage| Root {
-            inputs: this.inputs.iter().map(|i| ArgumentShape::Known(declared(i))).collect(),
-            omitted_outputs: vec![false; this.outputs.len()],
-            node: Node::new(stage, context.budget.as_ref()),
+        let root = |stage| {
+            let inputs = this.inputs.iter().map(|i| ArgumentShape::Known(declared(i))).collect();
+            let (omitted, budget) = (vec![false; this.outputs.len()], context.budget.as_ref());
+            Root::new(context, graph, inputs, omitted, Node::new(stage, budget))
         };
         let shape = |index| OutputShape { dimensions: declared(index), is_sufficient: true };
         Self {
@@ -165,9 +184,8 @@ impl Runner {
         let Some(root) = found.and_then(|at| self.roots.get_mut(at)) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
-            let kind = graph.operands[graph.inputs[index]].kind;
-            let element_bytes = context.types.element_bytes(kind).unwrap_or(0);
-            self.slots.push(input_slot(index, input, shape, element_bytes)?);
+            let needed = root.needed.get(index).copied().unwrap_or(0);
+            self.slots.push(input_slot(index, input, shape, needed)?);
         }
         for index in 0..graph.outputs.len() {
             self.slots.push(sink.slot(index));
@@ -217,7 +235,7 @@ impl Runner {
         if self.roots.len() >= MAX_VARIANTS {
             self.roots.remove(0);
         }
-        self.roots.push(Root { inputs, omitted_outputs, node });
+        self.roots.push(Root::new(context, self.graph, inputs, omitted_outputs, node));
         Ok(Some(self.roots.len() - 1))
     }
 }
@@ -229,7 +247,9 @@ impl Walk<'_, '_, '_, '_> {
             let Node { stage, arena, made, inner, next, .. } = node;
             self.bind(stage, arena, outputs_from)?;
             for step in &stage.steps {
-                self.orders.check()?;
+                if step.polls {
+                    self.orders.check()?;
+                }
                 self.step(step)?;
             }
             if self.orders.warm_up.is_some() {
@@ -504,6 +524,7 @@ fn tail_step(index: usize) -> Step {
         scratch: Place::Omitted,
         scratch_share: 0,
         work: Work::Whole(Box::new(|_| Ok(()))),
+        polls: true,
     }
 }
 

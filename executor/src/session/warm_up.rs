@@ -6,16 +6,12 @@ use std::time::Duration;
 use nnburst_hal::TimePoint;
 use nnburst_kernels::tensor::poll;
 
-use crate::lowering::pieces::estimate;
 use crate::lowering::step::{Step, Work};
 use crate::lowering::{Control, Io};
 
 /// A step that takes longer in one piece, in nanoseconds, is left out: a request that comes in the
 /// meantime waits for it.
 const LONG: u64 = 20_000;
-
-/// Bytes that are moved in a nanosecond.
-const MOVED: u64 = 10;
 
 /// That a run is a warm-up run, and when it is to end.
 pub(super) struct WarmUp<'a> {
@@ -40,19 +36,13 @@ pub(super) fn warm_up(step: &Step, io: Io<'_>) -> Result<(), String> {
     let control = Control { deadline: Some(TimePoint::after(MOST)), ..Control::default() };
     poll::under(&control, || {
         let ran = match &step.work {
-            Work::Whole(_) if is_long(step) => Ok(()),
+            Work::Whole(_) if step.estimate() > LONG => Ok(()),
             Work::Whole(run) => run(io),
             Work::Bands { count, run, .. } => run(io, 0..1.min(*count)),
         };
         // Ended early it is no worse a warm-up run.
         if poll::halted().is_ok() { ran } else { Ok(()) }
     })
-}
-
-/// Returns whether a step that can't be cut takes too long to be warmed up.
-fn is_long(step: &Step) -> bool {
-    let moves = u64::try_from(step.bytes()).unwrap_or(u64::MAX) / MOVED;
-    estimate(&step.label).max(moves) > LONG
 }
 
 #[cfg(test)]

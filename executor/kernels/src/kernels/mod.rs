@@ -18,7 +18,8 @@
 //!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear_f32:
 //!                   lines between lines and pixels; plain:
 //!                   auto-vectorised loops; spans: rows that have a stride; short_rows: several
-//!                   in one block; repeated_rows: all beside the same one
+//!                   in one block; repeated_rows: all beside the same one;
+//!                   gathered_rows: rows by their number
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
 //! ```
@@ -51,6 +52,7 @@ mod elementwise {
     pub mod bilinear_f32;
     pub mod binary_f32;
     pub mod byte_table;
+    pub mod gathered_rows;
     pub mod layer_norm_f32;
     pub mod mul_i8;
     pub mod plain;
@@ -71,8 +73,8 @@ mod recurrent {
 pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
-    add_i8, bilinear_f32, binary_f32, byte_table, layer_norm_f32, mul_i8, plain, repeated_rows,
-    round_once_i8, round_twice_i8, row_sums_f32, short_rows, softmax_f32, spans,
+    add_i8, bilinear_f32, binary_f32, byte_table, gathered_rows, layer_norm_f32, mul_i8, plain,
+    repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows, softmax_f32, spans,
     transcendental_f32,
 };
 pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};

@@ -91,7 +91,8 @@ fn integers(
         && let Some(start) = start
         && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, bytes, Some(&start))?
     {
-        let label = Label { form: products.isa(), ..plain("tflite_fully_connected", shape, work) };
+        let label =
+            Label { form: products.isa(), ..plain("tflite_fully_connected_i8", shape, work) };
         let most = products.rows_at_a_time().min(of.rows);
         call.claim(4 * of.units)?;
         let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
@@ -157,7 +158,7 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
     if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?
         && products.weights_zero() == 0
     {
-        let label = Label { form: products.isa(), ..label };
+        let label = Label { kernel: "tflite_hybrid_i8", form: products.isa(), ..label };
         let sums_of_weights = products.sums_of_weights().to_vec();
         let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
         let most = products.rows_at_a_time().min(of.rows);

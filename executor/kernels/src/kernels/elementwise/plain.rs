@@ -205,7 +205,7 @@ impl Loop for GridPieces<'_> {
 }
 
 impl GridPieces<'_> {
-    /// As [`Pieces::by`].
+    /// `N` bytes at a time.
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { input, from, output, mut to, grid: Grid { len, rows, columns } } = self;
@@ -219,10 +219,7 @@ impl GridPieces<'_> {
                 }
                 for column in first..end {
                     let from = place(from, (row, rows.1), (column, columns.1));
-                    for at in (0..len - N).step_by(N) {
-                        output.set_block(to + at, input.block::<N>(from + at));
-                    }
-                    output.set_block(to + len - N, input.block::<N>(from + len - N));
+                    copy_piece::<N>(input, from, output, to, len);
                     to += len;
                 }
             }
@@ -230,13 +227,30 @@ impl GridPieces<'_> {
     }
 }
 
+/// Copies a piece, `N` bytes at a time, of which it has as many at least: the last overlap those
+/// before.
+#[inline(always)]
+pub(super) fn copy_piece<const N: usize>(
+    input: In<'_, u8>,
+    from: usize,
+    output: Out<'_, u8>,
+    to: usize,
+    len: usize,
+) {
+    for at in (0..len - N).step_by(N) {
+        output.set_block(to + at, input.block::<N>(from + at));
+    }
+    output.set_block(to + len - N, input.block::<N>(from + len - N));
+}
+
 /// Nanoseconds that finding a piece takes at most, about; a byte takes less than one.
-const PIECE_NS: usize = 8;
+pub(super) const PIECE_NS: usize = 8;
 
 /// Pieces of more bytes are copied, and reported, one by one.
-const LONG: usize = 1 << 20;
+pub(super) const LONG: usize = 1 << 20;
 
-const REPORT_NS: usize = 1 << 14;
+/// Nanoseconds that are reported at a time.
+pub(super) const REPORT_NS: usize = 1 << 14;
 
 struct Pieces<'a, P> {
     input: In<'a, u8>,
@@ -262,7 +276,7 @@ impl<P: Iterator<Item = (usize, usize)>> Loop for Pieces<'_, P> {
 }
 
 impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
-    /// `N` bytes at a time, of which a piece has as many at least; the last overlap those before.
+    /// `N` bytes at a time.
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { input, output, len, mut pieces } = self;
@@ -274,10 +288,7 @@ impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
             if unreported > REPORT_NS {
                 poll::work(std::mem::take(&mut unreported))?;
             }
-            for at in (0..len - N).step_by(N) {
-                output.set_block(to + at, input.block::<N>(from + at));
-            }
-            output.set_block(to + len - N, input.block::<N>(from + len - N));
+            copy_piece::<N>(input, from, output, to, len);
             Ok::<(), poll::Halted>(())
         });
     }

@@ -61,26 +61,32 @@ impl<V: RequantiseSimd> Constants<V> {
         // SAFETY: as the caller promises; vectors that begin within the row end within its padding.
         unsafe {
             let mut values = [self.zero_point; 4];
-            let mut furthest = self.zero_point.filled(0);
-            for (v, value) in values.iter_mut().enumerate() {
+            let mut apart = [self.zero_point.filled(0); 4];
+            for (v, (value, apart)) in values.iter_mut().zip(&mut apart).enumerate() {
                 let first = at + v * V::LANES;
                 if lanes_of(v, count, V::LANES) > 0 {
                     let sums = V::load(self.zero_point.isa(), row.sums.add(first));
-                    let [nearest, apart] = sums.nearest_products(row.near.add(first), self.reals);
+                    let nearest;
+                    [nearest, *apart] = sums.nearest_products(row.near.add(first), self.reals);
                     *value = nearest.add(self.zero_point);
-                    furthest = furthest.max_unsigned(apart);
                 }
             }
+            V::store_narrow(values, &self.range, row.output.add(at), count);
+            let [a, b, c, d] = apart;
+            let furthest = a.max_unsigned(b).max_unsigned(c.max_unsigned(d));
             if furthest.any_reaches_unsigned(self.unsure) {
-                V::Isa::run::<Exact>(&(*row, at, count));
-            } else {
-                V::store_narrow(values, &self.range, row.output.add(at), count);
+                for (v, apart) in apart.into_iter().enumerate() {
+                    if apart.any_reaches_unsigned(self.unsure) {
+                        let lanes = lanes_of(v, count, V::LANES);
+                        V::Isa::run::<Exact>(&(*row, at + v * V::LANES, lanes));
+                    }
+                }
             }
         }
     }
 }
 
-/// A block with an unsure result: a function of its own, out of the way of the loop that is nearly
+/// A vector with an unsure result: a function of its own, out of the way of the loop that is nearly
 /// always gone.
 struct Exact;
 
