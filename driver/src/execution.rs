@@ -154,7 +154,7 @@ fn run_copied(
 
 /// The timing of a run that succeeded; `alone` if nothing held it up.
 #[inline]
-fn timing(
+pub(crate) fn timing(
     compiled: &Compiled,
     options: &ExecutionOptions,
     began: Option<Instant>,
@@ -292,7 +292,8 @@ fn compute(
     })
 }
 
-fn run_session(
+/// Runs a session in its turn; returns whether nothing else held it up.
+pub(crate) fn run_session(
     compiled: &Compiled,
     session: &mut Session,
     inputs: &[Input<'_>],

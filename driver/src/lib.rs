@@ -34,6 +34,7 @@ mod execution;
 mod fenced;
 mod figures;
 mod idle;
+mod in_place;
 mod personality;
 mod prepared_model;
 mod processor;

@@ -9,14 +9,16 @@ use nnburst_burst::BurstServer;
 use nnburst_fmq::Descriptor;
 use nnburst_hal::{
     AllowUnspecifiedOutput, BurstCallback, BurstContext, BurstOptions, ExecutionCallback,
-    ExecutionFailure, ExecutionOptions, ExecutionResult, FencedExecution, HalError, MeasureTiming,
-    ModelFigures, PreparedModel, RealTimeProfile, Request, Result, ReusableExecution,
+    ExecutionFailure, ExecutionInPlace, ExecutionOptions, ExecutionResult, FencedExecution,
+    HalError, MeasureTiming, ModelFigures, PreparedModel, RealTimeProfile, Request, Result,
+    ReusableExecution,
 };
 
 use crate::burst::CpuBurst;
 use crate::compiled::Compiled;
 use crate::execution;
 use crate::fenced;
+use crate::in_place::InPlace;
 use crate::refusal::no_thread;
 use crate::reusable::Reusable;
 use crate::shared::DriverState;
@@ -95,6 +97,10 @@ impl PreparedModel for CpuPreparedModel {
 
     fn reusable_execution(&self, request: &Request) -> Option<Box<dyn ReusableExecution>> {
         Some(Box::new(Reusable::new(&self.0, request)?))
+    }
+
+    fn execution_in_place(&self) -> Option<Box<dyn ExecutionInPlace>> {
+        Some(Box::new(InPlace::new(&self.0)))
     }
 
     fn waits_in_background(&self) -> bool {

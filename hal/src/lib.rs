@@ -90,9 +90,9 @@ pub use signatures::{
     operation_info,
 };
 pub use traits::{
-    Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionOptions,
-    FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions, PreparedModel,
-    PreparedModelCallback, ReusableExecution, wait_for_prepared_model,
+    Buffer, BurstCallback, BurstContext, Device, ExecutionCallback, ExecutionInPlace,
+    ExecutionOptions, FencedExecution, FencedExecutionCallback, FencedTiming, PrepareOptions,
+    PreparedModel, PreparedModelCallback, ReusableExecution, wait_for_prepared_model,
 };
 pub use types::*;
 pub use validate::{

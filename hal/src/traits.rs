@@ -12,7 +12,7 @@ use nnburst_fmq::Descriptor;
 
 use crate::diagnostics::Latencies;
 use crate::error::{HalError, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, View, ViewMut};
 use crate::types::{
     BufferDesc, BufferRole, BurstFigures, BurstOptions, BurstTerms, CacheFiles, CacheHandles,
     Capabilities, DeviceStatus, DeviceType, ErrorStatus, ExecutionPreference, ExecutionResult,
@@ -216,6 +216,12 @@ pub trait PreparedModel: Send + Sync + std::any::Any {
         None
     }
 
+    /// The way to execute on the caller's own memory, for callers in this process. Nothing, as by
+    /// default, where the model can't.
+    fn execution_in_place(&self) -> Option<Box<dyn ExecutionInPlace>> {
+        None
+    }
+
     /// Returns whether [`PreparedModel::execute_fenced`] only launches: it returns while fences are
     /// yet to signal, and gives up when its client is gone. By default it doesn't, and may wait
     /// where it was called; whoever carries the calls of other processes then waits for the fences
@@ -266,6 +272,22 @@ pub trait ReusableExecution: Send + Sync {
     /// The outputs' shapes after the last execution, where it succeeded or ended with
     /// `OUTPUT_INSUFFICIENT_SIZE`.
     fn output_shapes(&self) -> &[OutputShape];
+}
+
+/// Executions on memory that belongs to the caller, one at a time: no request, no memory that is
+/// mapped, no copies.
+pub trait ExecutionInPlace: Send + Sync {
+    /// Executes with a view for each argument of the model, of the shape that the model gives it, and
+    /// returns when done. Views of outputs overlap with no other.
+    ///
+    /// # Errors
+    /// As for [`PreparedModel::execute_synchronously`]; the outputs are then undefined.
+    fn compute(
+        &mut self,
+        inputs: &[View<'_>],
+        outputs: &[ViewMut<'_>],
+        options: &ExecutionOptions,
+    ) -> Result<Timing>;
 }
 
 /// A launched fenced execution.

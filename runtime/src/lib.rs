@@ -59,6 +59,7 @@ mod frame;
 #[cfg(feature = "futures")]
 mod futures;
 mod graphs;
+mod in_place;
 #[cfg(feature = "logging")]
 mod journal;
 mod log_format;
@@ -107,6 +108,7 @@ pub use extensions::{
 pub use frame::{Argument, Frame, PaddedRows, Plane};
 #[cfg(feature = "futures")]
 pub use futures::{EventFuture, PendingFuture};
+pub use in_place::InPlace;
 pub use log_format::LogFormat;
 #[cfg(feature = "logging")]
 pub use logging::{LogOptions, LoggingError, start_logging, start_logging_with};

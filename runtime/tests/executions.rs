@@ -8,6 +8,7 @@ use nnburst::hal::{
     self, Access, CacheHandles, Capabilities, DeviceType, ExecutionOptions, ExecutionOutcome,
     ExecutionResult, FencedExecution, FencedExecutionCallback, FencedTiming, HalError, Model,
     OutputShape, PrepareOptions, PreparedModelCallback, Request, RequestPool, TimePoint, Timing,
+    View, ViewMut,
 };
 use nnburst::{Argument, Compilation, Device, builtin};
 use nnburst_hal::testing::MockModel;
@@ -166,4 +167,38 @@ fn a_frame_serves_several_models_of_this_process_and_follows_exchanges() {
     let late = one.execution().timeout(Duration::ZERO);
     let error = late.compute(&mut frame).unwrap_err();
     assert_eq!(error.status(), Some(hal::ErrorStatus::MissedDeadlinePersistent), "{error}");
+}
+
+#[test]
+fn a_device_of_this_process_computes_on_the_callers_memory() {
+    let model = builtin::model("mobilenet_v1_0.25_128").unwrap();
+    for device in [Device::embedded("nnburst-cpu").unwrap(), Device::reference()] {
+        let compilation = device.compile(&model, PrepareOptions::default()).unwrap();
+        let mut in_place = compilation.in_place().unwrap();
+        let picture: Vec<f32> = (0..128 * 128 * 3).map(|at| (at % 255) as f32 / 128.0).collect();
+        // At an odd address, as bytes of a file may be.
+        let mut bytes = vec![0u8];
+        bytes.extend(picture.iter().flat_map(|value| value.to_le_bytes()));
+        let mut scores = vec![7u8; 1 + 1001 * 4];
+        for _ in 0..2 {
+            let outputs = [ViewMut::of(&mut scores[1..])];
+            in_place.compute(&[View::of(&bytes[1..])], &outputs).unwrap();
+        }
+        let mut frame = compilation.frame().unwrap();
+        frame.write(0, &picture).unwrap();
+        compilation.execution().compute(&mut frame).unwrap();
+        assert_eq!(scores[1..], frame.read_bytes(0).unwrap(), "{}", device.name());
+
+        let short = [View::of(&bytes[2..])];
+        for (inputs, why) in [
+            (&short[..], "input 0 takes 196608 bytes, 196607 given"),
+            (&[], "0 inputs given, the model has 1"),
+        ] {
+            let error = in_place.compute(inputs, &[ViewMut::of(&mut scores[1..])]).unwrap_err();
+            assert_eq!(error.to_string(), why);
+        }
+        let error = in_place.compute(&[View::of(&bytes[1..])], &[ViewMut::of(&mut scores)]);
+        assert_eq!(error.unwrap_err().to_string(), "output 0 takes 4004 bytes, 4005 given");
+    }
+    assert!(add1().in_place().is_none(), "a driver that knows no such way");
 }

@@ -5,7 +5,7 @@
 
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
-use nnburst::hal::Memory;
+use nnburst::hal::{Memory, View, ViewMut};
 use nnburst::{BurstOptions, CallOptions, Device, Plane, PrepareOptions, Wait, builtin};
 use nnburst_hal::testing::{CountingAllocator, calls_between_marks, is_there, mark, traced_test};
 
@@ -142,6 +142,19 @@ fn frames_are_computed_in_this_process_without_allocating() {
             }
             let allocations = CountingAllocator::calls_of_thread().allocations - before;
             assert_eq!(allocations, 0, "{name}, {}: allocations in 20 frames", device.name());
+            let memory = |sizes: &[Option<usize>]| -> Vec<_> {
+                sizes.iter().map(|size| vec![0u8; size.unwrap()]).collect()
+            };
+            let (inputs, mut outputs) = (memory(model.input_bytes()), memory(model.output_bytes()));
+            let inputs: Vec<_> = inputs.iter().map(|bytes| View::of(bytes)).collect();
+            let outputs: Vec<_> = outputs.iter_mut().map(|bytes| ViewMut::of(bytes)).collect();
+            let mut in_place = model.in_place().unwrap();
+            let before = CountingAllocator::calls_of_thread().allocations;
+            for _ in 0..20 {
+                in_place.compute(&inputs, &outputs).unwrap();
+            }
+            let allocations = CountingAllocator::calls_of_thread().allocations - before;
+            assert_eq!(allocations, 0, "{name}, {}: allocations in 20 calls", device.name());
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::ffi::{CString, c_int};
 use std::ptr::{NonNull, null_mut};
 
+use nnburst::hal::{View, ViewMut};
+
 use crate::abi::{
     DYNAMIC, MMAP_RO, OK, TfLiteContext, TfLiteDelegate, TfLiteDelegateParams, TfLiteIntArray,
     TfLiteNode, TfLiteRegistration, TfLiteTensor,
@@ -123,25 +125,25 @@ impl Host {
     }
 
     /// The value of a tensor, if it has one of so many bytes.
-    pub(crate) fn value(&self, index: usize, bytes: usize) -> Option<&[u8]> {
+    pub(crate) fn value(&self, index: usize, bytes: usize) -> Option<View<'_>> {
         // SAFETY: as in `tensor`.
         let tensor = unsafe { self.raw_tensor(index)?.as_ref() };
         if tensor.data.is_null() || tensor.bytes != bytes {
             return None;
         }
-        // SAFETY: the host has allocated `bytes` there; nobody writes while a kernel runs.
-        Some(unsafe { std::slice::from_raw_parts(tensor.data, bytes) })
+        // SAFETY: the host has allocated `bytes` there; nobody frees them while a kernel runs.
+        Some(unsafe { View::from_raw(tensor.data, bytes) })
     }
 
-    /// The place of a tensor's value, if it has one of so many bytes.
-    pub(crate) fn value_mut(&mut self, index: usize, bytes: usize) -> Option<&mut [u8]> {
+    /// The place of a tensor's value, if it has one of so many bytes that may be written.
+    pub(crate) fn place(&self, index: usize, bytes: usize) -> Option<ViewMut<'_>> {
         // SAFETY: as in `tensor`.
         let tensor = unsafe { self.raw_tensor(index)?.as_ref() };
         if tensor.data.is_null() || tensor.bytes != bytes || tensor.allocation_type == MMAP_RO {
             return None;
         }
         // SAFETY: the host has allocated `bytes` there, which a kernel writes alone.
-        Some(unsafe { std::slice::from_raw_parts_mut(tensor.data, bytes) })
+        Some(unsafe { ViewMut::from_raw(tensor.data, bytes) })
     }
 
     /// Has a tensor's value be allocated when it is computed.

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use nnburst::{Burst, Compilation, Frame, RuntimeError};
+use nnburst::{Burst, Compilation, Frame, InPlace, RuntimeError};
 use nnburst_doors_common::MakeError;
 use nnburst_tflite::TensorInfo;
+use smallvec::SmallVec;
 
 use crate::delegate::DelegateState;
 use crate::host::{Host, HostTensor, Subset};
@@ -25,7 +26,7 @@ pub(crate) enum KernelError {
     Host(#[from] crate::host::HostError),
     #[error("tensor {0} has no value of {1} bytes")]
     NoValue(usize, usize),
-    #[error("output {argument} has {got} bytes, expected {bytes}", argument = .0.argument, bytes = .0.bytes, got = .1)]
+    #[error("argument {argument} has {got} bytes, expected {bytes}", argument = .0.argument, bytes = .0.bytes, got = .1)]
     OtherSize(Transfer, usize),
     #[error("{0}")]
     Runtime(#[from] RuntimeError),
@@ -40,7 +41,8 @@ pub(crate) struct DelegateKernel {
     part: Arc<GraphPart>,
     /// True if the shapes of inputs are known when they are computed.
     is_dynamic: bool,
-    run: Option<Run>,
+    /// Boxed: it is taken out to be looked at.
+    run: Option<Box<Run>>,
 }
 
 /// The partition compiled for a device.
@@ -49,15 +51,17 @@ struct Run {
     /// The one of the bench that it belongs to.
     generation: u64,
     way: Way,
-    frame: Frame,
     inputs: Vec<Transfer>,
     outputs: Vec<Transfer>,
 }
 
+/// How a device is called.
 #[derive(Debug)]
 enum Way {
-    Burst(Box<Burst>),
-    Sync(Compilation),
+    Burst(Box<Burst>, Frame),
+    Sync(Compilation, Frame),
+    /// On the interpreter's own tensors.
+    InPlace(InPlace),
 }
 
 impl DelegateKernel {
@@ -108,12 +112,12 @@ impl DelegateKernel {
 
     /// Returns the compiled partition; made where it isn't there, or the driver was started again
     /// meanwhile.
-    fn run(&mut self) -> Result<&mut Run, KernelError> {
+    fn run(&mut self) -> Result<&mut Box<Run>, KernelError> {
         let current = self.shared.generation();
         match self.run.take().filter(|run| run.generation == current) {
             Some(run) => Ok(self.run.insert(run)),
             None => {
-                let run = Run::new(&self.shared, &self.part)?;
+                let run = Box::new(Run::new(&self.shared, &self.part)?);
                 Ok(self.run.insert(run))
             }
         }
@@ -123,7 +127,7 @@ impl DelegateKernel {
     /// call begins anew.
     ///
     /// # Errors
-    /// [`KernelError`]; the tensors then hold what they held.
+    /// [`KernelError`]; what was to be computed is then undefined, and variables hold what they held.
     pub(crate) fn invoke(&mut self, host: &mut Host) -> Result<(), KernelError> {
         self.shared.origin.check().map_err(RuntimeError::from)?;
         if self.is_dynamic {
@@ -154,36 +158,80 @@ fn has_room(tensor: &HostTensor, info: &TensorInfo) -> bool {
 impl Run {
     fn new(shared: &DelegateState, part: &GraphPart) -> Result<Self, KernelError> {
         let (compilation, generation) = shared.compile(part)?;
+        let (inputs, outputs) = (part.inputs(), part.outputs());
         let options = &shared.settings.shared;
+        // A variable is read and written: it keeps its value until the run is over.
+        let is_apart = |of: &Transfer| inputs.iter().all(|input| input.tensor != of.tensor);
+        let in_place = || compilation.in_place().filter(|_| outputs.iter().all(is_apart));
         let way = if options.has_burst() {
             let burst = compilation.burst(&options.burst())?;
             burst.warnings().iter().for_each(|warning| shared.warn_once(warning));
-            Way::Burst(Box::new(burst))
+            Way::Burst(Box::new(burst), compilation.frame()?)
+        } else if let Some(in_place) = in_place() {
+            Way::InPlace(in_place)
         } else {
-            Way::Sync(compilation.clone())
+            let frame = compilation.frame()?;
+            Way::Sync(compilation, frame)
         };
-        let frame = compilation.frame()?;
-        Ok(Self { generation, way, frame, inputs: part.inputs(), outputs: part.outputs() })
+        Ok(Self { generation, way, inputs, outputs })
     }
 
     fn execute(&mut self, host: &mut Host) -> Result<(), KernelError> {
-        for &Transfer { tensor, argument, bytes } in &self.inputs {
-            let value = host.value(tensor, bytes).ok_or(KernelError::NoValue(tensor, bytes))?;
-            self.frame.write_bytes(argument, value)?;
-        }
-        match &mut self.way {
-            Way::Burst(burst) => burst.compute(&mut self.frame)?,
-            Way::Sync(compilation) => compilation.execution().compute(&mut self.frame)?,
-        }
-        for &transfer in &self.outputs {
-            let Transfer { tensor, argument, bytes } = transfer;
-            let output = self.frame.output(argument)?;
-            if output.len() != bytes {
-                return Err(KernelError::OtherSize(transfer, output.len()));
+        let Self { way, inputs, outputs, .. } = self;
+        match way {
+            Way::Burst(burst, frame) => {
+                write(frame, host, inputs)?;
+                burst.compute(frame)?;
+                read(frame, host, outputs)
             }
-            let value = host.value_mut(tensor, bytes);
-            output.copy_to_slice(value.ok_or(KernelError::NoValue(tensor, bytes))?);
+            Way::Sync(compilation, frame) => {
+                write(frame, host, inputs)?;
+                compilation.execution().compute(frame)?;
+                read(frame, host, outputs)
+            }
+            Way::InPlace(in_place) => {
+                let missing = |of: &Transfer| KernelError::NoValue(of.tensor, of.bytes);
+                // Pushed one by one: collected, they would be moved again and again.
+                let mut values = SmallVec::<[_; FEW]>::new();
+                for of in &*inputs {
+                    values.push(host.value(of.tensor, of.bytes).ok_or_else(|| missing(of))?);
+                }
+                let mut places = SmallVec::<[_; FEW]>::new();
+                for of in &*outputs {
+                    places.push(host.place(of.tensor, of.bytes).ok_or_else(|| missing(of))?);
+                }
+                Ok(in_place.compute(&values, &places)?)
+            }
         }
-        Ok(())
     }
+}
+
+/// Partitions with as many inputs and outputs as this are executed without an allocation.
+const FEW: usize = 8;
+
+/// Copies the interpreter's tensors into a frame.
+fn write(frame: &mut Frame, host: &Host, inputs: &[Transfer]) -> Result<(), KernelError> {
+    for &transfer in inputs {
+        let Transfer { tensor, argument, bytes } = transfer;
+        let value = host.value(tensor, bytes).ok_or(KernelError::NoValue(tensor, bytes))?;
+        let input = frame.input(argument)?;
+        if input.len() != bytes {
+            return Err(KernelError::OtherSize(transfer, input.len()));
+        }
+        input.copy_from(value);
+    }
+    Ok(())
+}
+
+/// Copies what a frame holds into the interpreter's tensors.
+fn read(frame: &Frame, host: &Host, outputs: &[Transfer]) -> Result<(), KernelError> {
+    for &transfer in outputs {
+        let Transfer { tensor, argument, bytes } = transfer;
+        let output = frame.output(argument)?;
+        if output.len() != bytes {
+            return Err(KernelError::OtherSize(transfer, output.len()));
+        }
+        host.place(tensor, bytes).ok_or(KernelError::NoValue(tensor, bytes))?.copy_from(output);
+    }
+    Ok(())
 }

@@ -10,10 +10,10 @@ use nnburst_fmq::Descriptor;
 use nnburst_hal::process::{PerProcess, without_signals};
 use nnburst_hal::{
     BurstCallback, BurstContext, BurstOptions, CacheHandles, Capabilities, Device as HalDevice,
-    DeviceType, ExecutionCallback, ExecutionOptions, ExecutionResult, FencedExecution,
-    FencedTiming, HalError, MeasureTiming, Model, OutputShape, PerformanceInfo, PrepareOptions,
-    PreparedModel, PreparedModelCallback, Request, RequestPool, Result, ReusableExecution,
-    TimePoint, Timing, unsignalled_fences,
+    DeviceType, ExecutionCallback, ExecutionInPlace, ExecutionOptions, ExecutionResult,
+    FencedExecution, FencedTiming, HalError, MeasureTiming, Model, OutputShape, PerformanceInfo,
+    PrepareOptions, PreparedModel, PreparedModelCallback, Request, RequestPool, Result,
+    ReusableExecution, TimePoint, Timing, View, ViewMut, unsignalled_fences,
 };
 
 use super::{Device, Home};
@@ -144,6 +144,13 @@ impl PreparedModel for ReferenceModel {
         Some(Box::new(Unmeasured(self.0.reusable_execution(request)?)))
     }
 
+    fn execution_in_place(&self) -> Option<Box<dyn ExecutionInPlace>> {
+        if !Settings::of_process().synchronous_reference {
+            return None;
+        }
+        Some(Box::new(Unmeasured(self.0.execution_in_place()?)))
+    }
+
     fn configure_execution_burst(
         &self,
         callback: Arc<dyn BurstCallback>,
@@ -159,9 +166,20 @@ impl PreparedModel for ReferenceModel {
     }
 }
 
-struct Unmeasured(Box<dyn ReusableExecution>);
+struct Unmeasured<E: ?Sized>(Box<E>);
 
-impl ReusableExecution for Unmeasured {
+impl ExecutionInPlace for Unmeasured<dyn ExecutionInPlace> {
+    fn compute(
+        &mut self,
+        inputs: &[View<'_>],
+        outputs: &[ViewMut<'_>],
+        options: &ExecutionOptions,
+    ) -> Result<Timing> {
+        self.0.compute(inputs, outputs, &unmeasured(*options))
+    }
+}
+
+impl ReusableExecution for Unmeasured<dyn ReusableExecution> {
     fn compute(&mut self, pools: &[RequestPool], options: &ExecutionOptions) -> Result<Timing> {
         self.0.compute(pools, &unmeasured(*options))
     }
