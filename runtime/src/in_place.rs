@@ -1,6 +1,9 @@
 //! Executions on the caller's own memory, by a device of this process.
 
-use nnburst_hal::{Direction, ExecutionInPlace, Layer, Phase, View, ViewMut, trace_span, vlog};
+use nnburst_hal::{
+    Direction, ExecutionInPlace, ExecutionOptions, Layer, Phase, Timing, View, ViewMut, trace_span,
+    vlog,
+};
 
 use crate::compilation::Compilation;
 use crate::error::{Result, RuntimeError};
@@ -53,6 +56,20 @@ impl InPlace {
     /// [`RuntimeError::Argument`] if there are more or fewer, or one is of another length; what the
     /// driver answered. The outputs are then undefined.
     pub fn compute(&mut self, inputs: &[View<'_>], outputs: &[ViewMut<'_>]) -> Result<()> {
+        let options = self.compilation.execution().options();
+        self.compute_with(inputs, outputs, &options).map(drop)
+    }
+
+    /// As [`InPlace::compute`], with options; tells the driver's times where they ask for them.
+    ///
+    /// # Errors
+    /// As for [`InPlace::compute`].
+    pub fn compute_with(
+        &mut self,
+        inputs: &[View<'_>],
+        outputs: &[ViewMut<'_>],
+        options: &ExecutionOptions,
+    ) -> Result<Timing> {
         let Self { compilation, execution } = self;
         let _span = trace_span(Layer::Runtime, Phase::Execution, "compute");
         vlog!(Execution, "compute in place on {}", compilation.first_device());
@@ -60,9 +77,8 @@ impl InPlace {
         check(Direction::Input, lengths, compilation.input_bytes())?;
         let lengths = outputs.iter().map(|view| view.len());
         check(Direction::Output, lengths, compilation.output_bytes())?;
-        let computed = execution.compute(inputs, outputs, &compilation.execution().options());
-        computed.map_err(|error| compilation.failed(error))?;
-        Ok(())
+        let computed = execution.compute(inputs, outputs, options);
+        computed.map_err(|error| compilation.failed(error))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nnburst::InPlace;
+
 use nnburst::hal::{
     self, DataLocation, Direction, ExecutionOptions, ExecutionOutcome, MeasureTiming, Operand,
     OutputShape, Request, TimePoint, Timing, bound,
@@ -26,6 +28,7 @@ pub(crate) struct Call {
     pub(super) staging: Staging,
     pub(super) framed: Option<Framed>,
     pub(super) here: Option<Here>,
+    pub(super) in_place: Option<InPlace>,
     pub(super) again: Option<Again>,
     pub(super) request: Request,
     /// As they came out: one per output, or none where they are those asked for.
@@ -146,6 +149,7 @@ impl Call {
             staging: Staging::default(),
             framed: None,
             here: None,
+            in_place: None,
             again: None,
             request: Request::default(),
             shapes: Vec::new(),
@@ -171,6 +175,7 @@ impl Call {
         self.staging = std::mem::take(&mut other.staging);
         (self.framed, self.here, self.again) =
             (other.framed.take(), other.here.take(), other.again.take());
+        self.in_place = other.in_place.take();
         self.request = std::mem::take(&mut other.request);
     }
 

@@ -5,6 +5,7 @@ mod call;
 mod flight;
 mod framed;
 mod here;
+mod in_place;
 mod kept;
 mod run;
 mod staging;

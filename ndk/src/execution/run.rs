@@ -65,6 +65,11 @@ fn finish(execution: Handle<Execution>, ready: &Ready, call: Box<Call>, result: 
 impl Call {
     /// Runs and waits, in a burst where there is one.
     fn run(&mut self, ready: &Ready, mut burst: Option<&mut nnburst::Burst>) -> Result<()> {
+        if burst.is_none()
+            && let Some(result) = self.run_in_place(ready)
+        {
+            return result;
+        }
         if let Some(result) = self.run_framed(ready, burst.as_deref_mut()) {
             return result;
         }

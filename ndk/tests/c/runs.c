@@ -91,6 +91,29 @@ static void once(void) {
     ANeuralNetworksModel_free(model);
 }
 
+/* The output lies over an input, wholly or in part, or at an odd address: sums are those of what was there. */
+static void over_each_other(void) {
+    ANeuralNetworksModel* model = add_model();
+    ANeuralNetworksCompilation* compilation = compile(model);
+    static unsigned char bytes[3 * sizeof a];
+    const size_t places[] = {0, 1, 4, 8, sizeof a, sizeof a + 3};
+    for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
+        ANeuralNetworksExecution* execution = NULL;
+        float sum[COUNT];
+        memcpy(bytes, a, sizeof a);
+        OK(ANeuralNetworksExecution_create(compilation, &execution));
+        OK(ANeuralNetworksExecution_setInput(execution, 0, NULL, bytes, sizeof a));
+        OK(ANeuralNetworksExecution_setInput(execution, 1, NULL, b, sizeof b));
+        OK(ANeuralNetworksExecution_setOutput(execution, 0, NULL, bytes + places[at], sizeof sum));
+        OK(ANeuralNetworksExecution_compute(execution));
+        memcpy(sum, bytes + places[at], sizeof sum);
+        for (int it = 0; it < COUNT; it++) TRUE_THAT(sum[it] == a[it] + b[it]);
+        ANeuralNetworksExecution_free(execution);
+    }
+    ANeuralNetworksCompilation_free(compilation);
+    ANeuralNetworksModel_free(model);
+}
+
 struct turn {
     ANeuralNetworksExecution* execution;
     ANeuralNetworksBurst* burst;
@@ -200,6 +223,7 @@ static void foreign_operation(void) {
 
 int main(void) {
     once();
+    over_each_other();
     one_at_a_time();
     two_devices();
     foreign_operation();
