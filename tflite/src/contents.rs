@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, FormatError};
 use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
 
@@ -68,7 +69,7 @@ pub struct FileOperator {
 }
 
 impl Contents {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, FormatError> {
+    pub(crate) fn read(bytes: &FileBytes) -> Result<Self, FormatError> {
         let budget = Budget::of_file(bytes);
         let mut file = File::parse(bytes, &budget)?;
         let (signatures, metadata) = file.notes(&budget)?;

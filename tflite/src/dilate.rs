@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 
 use nnburst_hal::{OperandLifeTime, OperandType, Operation, OperationType};
 
+use crate::file_bytes::FileBytes;
 use crate::graph::{Builder, is_open};
 
 /// Replaces them by one convolution of the same windows each, where shapes are known and nothing
 /// else reads what lies between. `file` has the file's constants.
-pub(crate) fn dilate(builder: &mut Builder, file: &[u8]) {
+pub(crate) fn dilate(builder: &mut Builder, file: &FileBytes) {
     let (readers, makers) = (only_readers(builder), makers(builder));
     let (mut operations, mut operands) = (Vec::new(), Vec::new());
     let mut spreading = BTreeSet::new();
@@ -137,7 +138,7 @@ impl DilatedConv {
 #[derive(Clone, Copy)]
 struct Search<'a> {
     builder: &'a Builder,
-    file: &'a [u8],
+    file: &'a FileBytes,
     readers: &'a [Option<usize>],
     makers: &'a [Option<usize>],
 }

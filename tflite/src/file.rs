@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fs::File as OsFile;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,6 +11,7 @@ use nnburst_hal::{Memory, Model, Operand, OperandLifeTime, Version, validate_mod
 
 use crate::contents::Contents;
 use crate::error::ImportError;
+use crate::file_bytes::FileBytes;
 use crate::finish::{Parts, extensions};
 use crate::flatbuffer::Budget;
 use crate::list_items;
@@ -43,9 +43,7 @@ use crate::schema::{File, Graph};
 /// ```
 #[derive(Debug)]
 pub struct ModelFile {
-    bytes: Vec<u8>,
-    /// The file on disk, where the bytes come from one.
-    descriptor: Option<OsFile>,
+    bytes: FileBytes,
     /// Shapes of inputs that are not the file's.
     resized: Vec<(usize, Vec<u32>)>,
     /// The memory of the bytes that all models share, once one of them has constants.
@@ -86,27 +84,37 @@ impl ModelFile {
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why).into());
         }
         let file = OsFile::open(path)?;
-        let mut bytes = Vec::new();
         // A file that grows meanwhile is read as long as it was.
-        let length = file.metadata()?.len();
-        (&file).take(length).read_to_end(&mut bytes)?;
-        Ok(Self { descriptor: Some(file), ..Self::from_bytes(bytes) })
+        let length = usize::try_from(file.metadata()?.len());
+        let length = length.map_err(|_| std::io::Error::from(std::io::ErrorKind::FileTooLarge))?;
+        Ok(Self::of(FileBytes::of_file(file, length)))
     }
 
     /// Takes a file that is in memory already. The constants of its models are in one copy of it.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::of(bytes.into().into())
+    }
+
+    pub(crate) fn of(bytes: FileBytes) -> Self {
         Self {
-            bytes: bytes.into(),
-            descriptor: None,
+            bytes,
             resized: Vec::new(),
             pool: OnceLock::new(),
             customs: CustomOperators::default(),
         }
     }
 
-    /// The bytes of the file.
+    /// The bytes of the file, which are read with this where it is on disk; none if it can't be read.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.whole()
+    }
+
+    /// What was made of the bytes, or why some of them could not be read.
+    fn read<T>(&self, made: Result<T, ImportError>) -> Result<T, ImportError> {
+        match self.bytes.take_failure() {
+            Some(error) => Err(error.into()),
+            None => made,
+        }
     }
 
     /// The contents of the file, whether or not that can be imported.
@@ -114,7 +122,7 @@ impl ModelFile {
     /// # Errors
     /// The file is broken.
     pub fn contents(&self) -> Result<Contents, ImportError> {
-        Ok(Contents::read(&self.bytes)?)
+        self.read(Contents::read(&self.bytes).map_err(ImportError::from))
     }
 
     /// The names of the classes of an output, where the file packs them (`TFLITE_METADATA` and a
@@ -123,7 +131,8 @@ impl ModelFile {
     /// # Errors
     /// The file or its metadata is broken.
     pub fn labels(&self, output: usize) -> Result<Option<Vec<String>>, ImportError> {
-        Ok(packed_files::labels(&self.bytes, &self.contents()?, output)?)
+        let labels = packed_files::labels(&self.bytes, &self.contents()?, output);
+        self.read(labels.map_err(ImportError::from))
     }
 
     /// Gives an input of the file another shape in later imports, where the file leaves it open or
@@ -138,7 +147,8 @@ impl ModelFile {
     /// dimensions.
     pub fn resize(&mut self, input: &str, shape: &[u32]) -> Result<(), ImportError> {
         let budget = Budget::of_file(&self.bytes);
-        let file = File::parse(&self.bytes, &budget)?;
+        let file = File::parse(&self.bytes, &budget);
+        let file = self.read(file.map_err(ImportError::from))?;
         let graph = first_graph(&file)?;
         let mut inputs = graph.inputs.iter().copied();
         let Some(index) = inputs.find(|&index| graph.tensors[index].name == input) else {
@@ -188,6 +198,10 @@ impl ModelFile {
     /// # Errors
     /// The file is broken, or some of its operators can't be mapped.
     pub fn import(&self, options: ImportOptions) -> Result<Imported, ImportError> {
+        self.read(self.import_all(options))
+    }
+
+    fn import_all(&self, options: ImportOptions) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
         let mut file = File::parse(&self.bytes, &budget)?;
         // By the file's own shapes, as those of other inputs are not known yet.
@@ -227,6 +241,14 @@ impl ModelFile {
     /// The file is broken, the request names what the file has not, or some of the operators
     /// can't be mapped.
     pub fn part(
+        &self,
+        request: &PartRequest<'_>,
+        options: ImportOptions,
+    ) -> Result<Imported, ImportError> {
+        self.read(self.import_part(request, options))
+    }
+
+    fn import_part(
         &self,
         request: &PartRequest<'_>,
         options: ImportOptions,
@@ -304,12 +326,12 @@ impl ModelFile {
         if let Some(memory) = self.pool.get() {
             return Ok(memory.clone());
         }
-        let memory = match &self.descriptor {
+        let memory = match self.bytes.file() {
             Some(file) => {
                 let length = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
                 Memory::from_fd(file.as_fd().try_clone_to_owned()?, 0, length, false)?
             }
-            None => memory_of(&self.bytes)?,
+            None => memory_of(self.bytes.whole())?,
         };
         Ok(self.pool.get_or_init(|| memory).clone())
     }
@@ -392,7 +414,7 @@ fn select<'a>(
 }
 
 /// A shared memory with these bytes.
-fn memory_of(bytes: &[u8]) -> Result<Memory, ImportError> {
+pub(crate) fn memory_of(bytes: &[u8]) -> Result<Memory, ImportError> {
     let memory = Memory::ashmem(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
     OsFile::from(memory.fd().try_clone_to_owned()?).write_all_at(bytes, 0)?;
     Ok(memory)

@@ -11,6 +11,7 @@ use nnburst_hal::{
     OperationType, Subgraph,
 };
 
+use crate::file_bytes::FileBytes;
 use crate::operand::is_quantized;
 
 /// The pool that is the file.
@@ -258,18 +259,16 @@ impl Builder {
     }
 
     /// The bytes of a constant; those that stay in the file are looked up there.
-    pub(crate) fn bytes<'a>(&'a self, index: u32, file: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn bytes<'a>(&'a self, index: u32, file: &'a FileBytes) -> Option<&'a [u8]> {
         let operand = self.operand(index);
-        let (store, location) = match (operand.lifetime, operand.location) {
-            (OperandLifeTime::ConstantCopy, location) => (&self.values[..], location),
-            (OperandLifeTime::ConstantReference, location) => match location.pool_index {
-                FILE_POOL => (file, location),
-                _ => (&self.made[..], location),
-            },
-            _ => return None,
-        };
-        let start = location.offset as usize;
-        store.get(start..start.checked_add(location.length as usize)?)
+        let start = operand.location.offset as usize;
+        let range = start..start.checked_add(operand.location.length as usize)?;
+        match (operand.lifetime, operand.location.pool_index) {
+            (OperandLifeTime::ConstantCopy, _) => self.values.get(range),
+            (OperandLifeTime::ConstantReference, FILE_POOL) => file.get(range),
+            (OperandLifeTime::ConstantReference, _) => self.made.get(range),
+            _ => None,
+        }
     }
 
     /// Removes operations, and operands that nothing else has. Inputs and outputs of the graph are

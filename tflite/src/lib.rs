@@ -26,6 +26,7 @@ mod contents;
 mod dilate;
 mod error;
 mod file;
+mod file_bytes;
 mod finish;
 mod flatbuffer;
 mod graph;

@@ -9,6 +9,7 @@ use std::io::Read;
 use flate2::read::DeflateDecoder;
 
 use crate::contents::Contents;
+use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, Field, FormatError, Table};
 
 /// The name of the metadata that describes inputs, outputs and packed files.
@@ -24,7 +25,7 @@ const AXIS_LABELS: i8 = 2;
 /// # Errors
 /// The metadata is broken.
 pub(crate) fn labels(
-    bytes: &[u8],
+    bytes: &FileBytes,
     contents: &Contents,
     output: usize,
 ) -> Result<Option<Vec<String>>, FormatError> {
@@ -32,14 +33,15 @@ pub(crate) fn labels(
     let Some(metadata) = entry.and_then(|entry| bytes.get(entry.range.clone())) else {
         return Ok(None);
     };
-    let Some(name) = labels_file(metadata, output)? else { return Ok(None) };
-    let file = packed_file(bytes, &name);
+    let metadata = FileBytes::from(metadata.to_vec());
+    let Some(name) = labels_file(&metadata, output)? else { return Ok(None) };
+    let file = packed_file(bytes.whole(), &name);
     let text = file.as_deref().and_then(|text| std::str::from_utf8(text).ok());
     Ok(text.map(|text| text.trim_end().lines().map(|line| line.trim().to_owned()).collect()))
 }
 
 /// The name of the packed file with the labels of an output.
-fn labels_file(metadata: &[u8], output: usize) -> Result<Option<String>, FormatError> {
+fn labels_file(metadata: &FileBytes, output: usize) -> Result<Option<String>, FormatError> {
     const GRAPHS: Field = Field::new(3, "ModelMetadata.subgraph_metadata");
     const OUTPUTS: Field = Field::new(3, "SubGraphMetadata.output_tensor_metadata");
     const FILES: Field = Field::new(6, "TensorMetadata.associated_files");

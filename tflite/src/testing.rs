@@ -21,8 +21,9 @@ pub use flex::{FlexNumber, flex_map, flex_numbers};
 pub use writer::{Fields, Value, write};
 
 use crate::contents::Contents;
+use crate::file_bytes::FileBytes;
 use crate::schema::{Builtin, TensorKind};
-use crate::{ImportError, Imported};
+use crate::{ImportError, ImportOptions, Imported, ModelFile};
 
 /// An omitted optional input of an operator.
 pub const NONE: i32 = -1;
@@ -247,11 +248,23 @@ impl TfliteFile {
 /// # Errors
 /// As [`Imported::from_bytes`].
 pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
-    let described = Contents::read(bytes);
-    let imported = Imported::from_bytes(bytes)?;
+    let described = Contents::read(&bytes.to_vec().into());
+    let imported = Imported::from_bytes(bytes);
+    // Read piece by piece, a file gives the same.
+    if let Ok(memory) = crate::file::memory_of(bytes)
+        && let Ok(descriptor) = memory.fd().try_clone_to_owned()
+    {
+        let pieces = FileBytes::with_large(descriptor.into(), bytes.len(), 16);
+        let again = ModelFile::of(pieces).import(ImportOptions::default());
+        debug_assert_eq!(again.is_ok(), imported.is_ok());
+        if let (Ok(again), Ok(imported)) = (again, &imported) {
+            debug_assert_eq!(again.model.main.operations, imported.model.main.operations);
+        }
+    }
+    let imported = imported?;
     // Broken notes do not keep a model from being imported, yet its graph can be described.
     if let Ok(contents) = described {
-        let labels = crate::packed_files::labels(bytes, &contents, 0);
+        let labels = crate::packed_files::labels(&bytes.to_vec().into(), &contents, 0);
         debug_assert!(
             labels.is_err() || labels.is_ok_and(|it| it.is_none_or(|it| it.len() <= bytes.len()))
         );

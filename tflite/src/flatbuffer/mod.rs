@@ -20,6 +20,7 @@ mod scalar;
 use std::cell::Cell;
 use std::ops::Range;
 
+use crate::file_bytes::FileBytes;
 pub use error::{FormatError, Problem};
 pub(crate) use scalar::Scalar;
 
@@ -47,7 +48,7 @@ pub(crate) struct Budget(Cell<usize>);
 impl Budget {
     /// Sixteen times the file and a mebibyte: what honest files need is about the size of the file,
     /// without their weights, for those are not copied.
-    pub(crate) fn of_file(bytes: &[u8]) -> Self {
+    pub(crate) fn of_file(bytes: &FileBytes) -> Self {
         Self(Cell::new(bytes.len().saturating_mul(16).saturating_add(1 << 20)))
     }
 
@@ -69,7 +70,7 @@ impl Budget {
 /// A table whose vtable and extent were found to lie within the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
-    file: &'a [u8],
+    file: &'a FileBytes,
     budget: &'a Budget,
     /// First byte of the table.
     start: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Table<'a> {
 impl<'a> Table<'a> {
     /// The table that the file starts from.
     pub(crate) fn root(
-        file: &'a [u8],
+        file: &'a FileBytes,
         budget: &'a Budget,
         identifier: [u8; 4],
     ) -> Result<Self, FormatError> {
@@ -96,23 +97,25 @@ impl<'a> Table<'a> {
     }
 
     fn at(
-        file: &'a [u8],
+        file: &'a FileBytes,
         budget: &'a Budget,
         field: Field,
         start: usize,
     ) -> Result<Self, FormatError> {
         let outside = || field.fails(Problem::OutOfFile { at: start });
-        let back = i64::from(i32::read(file, start).ok_or_else(outside)?);
+        let back = i64::from(number::<i32>(file, start).ok_or_else(outside)?);
         let vtable = i64::try_from(start).ok().and_then(|start| start.checked_sub(back));
         let vtable = vtable.and_then(|at| usize::try_from(at).ok()).ok_or_else(outside)?;
         let bad_vtable = || field.fails(Problem::BadVtable { at: vtable });
-        let bytes = usize::from(u16::read(file, vtable).ok_or_else(bad_vtable)?);
-        let size = usize::from(u16::read_after(file, vtable, 2).ok_or_else(bad_vtable)?);
+        let bytes = usize::from(number::<u16>(file, vtable).ok_or_else(bad_vtable)?);
+        let size = usize::from(
+            vtable.checked_add(2).and_then(|at| number::<u16>(file, at)).ok_or_else(bad_vtable)?,
+        );
         let slots = part(file, vtable, bytes)
             .and_then(|vtable| vtable.get(4..))
             .filter(|slots| slots.len() % 2 == 0)
             .ok_or_else(bad_vtable)?;
-        if size < 4 || part(file, start, size).is_none() {
+        if size < 4 || !has(file, start, size) {
             return Err(bad_vtable());
         }
         Ok(Self { file, budget, start, size, slots })
@@ -133,7 +136,7 @@ impl<'a> Table<'a> {
     /// A scalar, or what stands for it when it is left out.
     pub(crate) fn scalar<T: Scalar>(&self, field: Field, default: T) -> Result<T, FormatError> {
         let Some(at) = self.locate(field, T::BYTES)? else { return Ok(default) };
-        T::read(self.file, at).ok_or_else(|| field.fails(Problem::OutOfFile { at }))
+        number::<T>(self.file, at).ok_or_else(|| field.fails(Problem::OutOfFile { at }))
     }
 
     /// A table.
@@ -148,11 +151,11 @@ impl<'a> Table<'a> {
         let Some(at) = self.locate(field, 4)? else { return Ok(None) };
         let start = follow(self.file, field, at)?;
         let outside = || field.fails(Problem::OutOfFile { at: start });
-        let count = u32::read(self.file, start).and_then(|count| usize::try_from(count).ok());
+        let count = number::<u32>(self.file, start).and_then(|count| usize::try_from(count).ok());
         let count = count.ok_or_else(outside)?;
         let first = start.checked_add(4).ok_or_else(outside)?;
         let bytes = count.checked_mul(each);
-        if bytes.and_then(|bytes| part(self.file, first, bytes)).is_none() {
+        if !bytes.is_some_and(|bytes| has(self.file, first, bytes)) {
             return Err(field.fails(Problem::TooLong { count, at: start }));
         }
         Ok(Some((first, count)))
@@ -199,13 +202,23 @@ impl<'a> Table<'a> {
 }
 
 /// The bytes `at .. at + len`, if the file has them.
-fn part(file: &[u8], at: usize, len: usize) -> Option<&[u8]> {
+fn part(file: &FileBytes, at: usize, len: usize) -> Option<&[u8]> {
     file.get(at..at.checked_add(len)?)
 }
 
+/// Returns whether the file has the bytes `at .. at + len`, which are not looked at.
+fn has(file: &FileBytes, at: usize, len: usize) -> bool {
+    at.checked_add(len).is_some_and(|end| end <= file.len())
+}
+
+/// The number at `at`, if the file reaches that far.
+fn number<T: Scalar>(file: &FileBytes, at: usize) -> Option<T> {
+    T::read(part(file, at, T::BYTES)?, 0)
+}
+
 /// Returns the target of the forward offset at `at`.
-fn follow(file: &[u8], field: Field, at: usize) -> Result<usize, FormatError> {
-    let offset = u32::read(file, at).ok_or_else(|| field.fails(Problem::OutOfFile { at }))?;
+fn follow(file: &FileBytes, field: Field, at: usize) -> Result<usize, FormatError> {
+    let offset = number::<u32>(file, at).ok_or_else(|| field.fails(Problem::OutOfFile { at }))?;
     usize::try_from(offset)
         .ok()
         .filter(|&offset| offset != 0)

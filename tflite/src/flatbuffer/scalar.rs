@@ -6,10 +6,6 @@ pub(crate) trait Scalar: Sized {
     const BYTES: usize;
     /// The number at `at`, if the bytes reach that far.
     fn read(bytes: &[u8], at: usize) -> Option<Self>;
-    /// The number `skip` bytes past `at`.
-    fn read_after(bytes: &[u8], at: usize, skip: usize) -> Option<Self> {
-        Self::read(bytes, at.checked_add(skip)?)
-    }
 }
 
 macro_rules! scalars {

@@ -228,7 +228,9 @@ impl<'a> Import<'a> {
     pub(super) fn constant_as(&mut self, index: usize, mut operand: Operand) -> Lowered<u32> {
         let tensor = &self.graph.tensors[index];
         operand.dimensions = shape_of_constant(tensor);
-        let data = self.file.data(tensor).unwrap_or_default();
+        // What stays in the file isn't read here.
+        let data = packed::is_packed(tensor).then(|| self.file.data(tensor)).flatten();
+        let data = data.unwrap_or_default();
         if let Some(bytes) = packed::unpacked(tensor, data)? {
             return Ok(self.builder.made_constant(operand, &bytes));
         }

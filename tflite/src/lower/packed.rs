@@ -8,6 +8,11 @@ use crate::schema::{Sparsity, SparsityLevel, Tensor, TensorKind};
 /// Dense constants of more bytes than this are refused: a small file must not ask for gigabytes.
 const MAX_DENSE_BYTES: usize = 1 << 28;
 
+/// Returns whether an operand has other bytes than the file.
+pub(super) fn is_packed(tensor: &Tensor) -> bool {
+    tensor.sparsity.is_some() || matches!(tensor.kind, TensorKind::Int4 | TensorKind::Int2)
+}
+
 /// The bytes of a packed constant as an operand has them; `None` where the file's are those.
 pub(super) fn unpacked(tensor: &Tensor, data: &[u8]) -> Lowered<Option<Vec<u8>>> {
     let elements = tensor

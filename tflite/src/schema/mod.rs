@@ -21,6 +21,7 @@ pub(crate) use sparsity::{Sparsity, SparsityLevel};
 pub(crate) use tensor::Tensor;
 pub use tensor::TensorKind;
 
+use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, Field, FormatError, Problem, Table};
 
 const IDENTIFIER: [u8; 4] = *b"TFL3";
@@ -28,7 +29,7 @@ const IDENTIFIER: [u8; 4] = *b"TFL3";
 /// A .tflite file.
 #[derive(Debug)]
 pub(crate) struct File<'a> {
-    pub(crate) bytes: &'a [u8],
+    pub(crate) bytes: &'a FileBytes,
     pub(crate) description: String,
     pub(crate) codes: Vec<OperatorCode>,
     /// The first one is what is executed.
@@ -87,7 +88,7 @@ pub(crate) struct Operator<'a> {
 
 impl<'a> File<'a> {
     /// Reads and verifies a file. Tables live as long as the budget that watches over them.
-    pub(crate) fn parse(bytes: &'a [u8], budget: &'a Budget) -> Result<Self, FormatError> {
+    pub(crate) fn parse(bytes: &'a FileBytes, budget: &'a Budget) -> Result<Self, FormatError> {
         const VERSION: Field = Field::new(0, "Model.version");
         const CODES: Field = Field::new(1, "Model.operator_codes");
         const SUBGRAPHS: Field = Field::new(2, "Model.subgraphs");
@@ -134,7 +135,7 @@ impl<'a> File<'a> {
     }
 }
 
-fn read_buffer(file: &[u8], table: &Table<'_>) -> Result<Range<usize>, FormatError> {
+fn read_buffer(file: &FileBytes, table: &Table<'_>) -> Result<Range<usize>, FormatError> {
     const DATA: Field = Field::new(0, "Buffer.data");
     const OFFSET: Field = Field::new(1, "Buffer.offset");
     const SIZE: Field = Field::new(2, "Buffer.size");
@@ -168,7 +169,7 @@ fn read_code(table: &Table<'_>) -> Result<OperatorCode, FormatError> {
 }
 
 fn read_graph<'a>(
-    file: &'a [u8],
+    file: &'a FileBytes,
     table: &Table<'a>,
     codes: usize,
     buffers: usize,
@@ -187,7 +188,7 @@ fn read_graph<'a>(
 }
 
 fn read_operator<'a>(
-    file: &'a [u8],
+    file: &'a FileBytes,
     table: &Table<'a>,
     codes: usize,
     tensors: usize,
