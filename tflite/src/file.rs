@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File as OsFile;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -104,9 +105,30 @@ impl ModelFile {
         }
     }
 
-    /// The bytes of the file, which are read with this where it is on disk; none if it can't be read.
-    pub fn bytes(&self) -> &[u8] {
-        self.bytes.whole()
+    /// The bytes of the file: all of it is read with this where it is on disk.
+    ///
+    /// # Errors
+    /// They can't be read, or are no more as many.
+    pub fn bytes(&self) -> Result<&[u8], ImportError> {
+        let bytes = self.read(Ok(self.bytes.whole()))?;
+        if bytes.len() < self.bytes.len() {
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of a part of the file, such as a constant
+    /// ([`FileTensor::data`](crate::FileTensor::data)); `None` where it has none there.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub fn bytes_at(&self, range: Range<usize>) -> Result<Option<&[u8]>, ImportError> {
+        self.read(Ok(self.bytes.get(range)))
+    }
+
+    /// The file on disk, where the model was opened from one.
+    pub fn file(&self) -> Option<&OsFile> {
+        self.bytes.file()
     }
 
     /// What was made of the bytes, or why some of them could not be read.

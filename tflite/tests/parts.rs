@@ -136,7 +136,7 @@ fn parts_share_the_memory_of_their_file() {
     assert_eq!(parts[1].operators, ["FULLY_CONNECTED"]);
     let [first, second] = parts.map(|part| part.model.pools[0].clone());
     assert_eq!(first.id(), second.id());
-    assert_eq!(first.size(), u64::try_from(file.bytes().len()).unwrap());
+    assert_eq!(first.size(), u64::try_from(file.bytes().unwrap().len()).unwrap());
 }
 
 /// An operator between two others, whose tensors have one shape.
@@ -221,7 +221,7 @@ fn files_are_described_with_their_notes() {
     assert_eq!((x.scales.as_slice(), x.zero_points.as_slice()), (&[0.5][..], &[-3][..]));
     assert_eq!(contents.operators[0].inputs, [Some(0), None]);
     assert_eq!((contents.operators[0].code, contents.operators[0].version), (22, 1));
-    assert_eq!(&file.bytes()[contents.metadata[0].range.clone()], b"what it is");
+    assert_eq!(&file.bytes().unwrap()[contents.metadata[0].range.clone()], b"what it is");
     let signature = &contents.signatures[0];
     assert_eq!((signature.key.as_str(), signature.inputs[0].name.as_str()), ("serve", "image"));
     assert_eq!((signature.inputs[0].tensor, signature.outputs[0].tensor), (0, 1));

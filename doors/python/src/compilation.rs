@@ -66,8 +66,12 @@ impl Work {
         let layout = FrameLayout::of(&imported, &self.file.scalars())?;
         self.stage.store(2, Ordering::Relaxed);
         let variant = u8::from(self.is_relaxed) | u8::from(self.keeps_tensors) << 1;
-        let token = self.file.digest().map(|byte| byte ^ variant);
-        let caching = self.cache_dir.map(|dir| Caching { dir, token });
+        let caching = match self.cache_dir {
+            Some(dir) => {
+                Some(Caching { dir, token: self.file.digest()?.map(|byte| byte ^ variant) })
+            }
+            None => None,
+        };
         let options =
             CompileOptions { caching, timeout: self.timeout, ..CompileOptions::default() };
         let cached = load_cached(&imported.model, &device.device, &options).ok().flatten();

@@ -72,11 +72,11 @@ impl OpenFile {
     }
 
     /// The sha-256 of the file and of the shapes that its inputs were given.
-    pub(crate) fn digest(&self) -> [u8; 32] {
+    pub(crate) fn digest(&self) -> Result<[u8; 32], Error> {
         let shaped = self.lock();
-        let mut digest = Sha256::new_with_prefix(shaped.file.bytes());
+        let mut digest = Sha256::new_with_prefix(shaped.file.bytes()?);
         digest.update(format!("{:?}", shaped.resized));
-        digest.finalize().into()
+        Ok(digest.finalize().into())
     }
 
     fn lock(&self) -> MutexGuard<'_, Shaped> {
@@ -193,9 +193,16 @@ impl PyModel {
     }
 
     /// The bytes of a constant; `None` for a tensor that is none.
-    fn constant<'py>(&self, py: Python<'py>, tensor: usize) -> Option<Bound<'py, PyBytes>> {
-        let range = self.file.contents.tensors.get(tensor)?.data.clone()?;
-        Some(PyBytes::new(py, self.file.lock().file.bytes().get(range)?))
+    fn constant<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: usize,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let known = self.file.contents.tensors.get(tensor);
+        let Some(range) = known.and_then(|tensor| tensor.data.clone()) else { return Ok(None) };
+        let shaped = self.file.lock();
+        let bytes = shaped.file.bytes_at(range).map_err(Error::from).or_raise(py)?;
+        Ok(bytes.map(|bytes| PyBytes::new(py, bytes)))
     }
 
     fn __repr__(&self) -> String {

@@ -72,9 +72,10 @@ impl Bench {
         }
         let mut model = part.imported.model.clone();
         model.relax_computation_float32_to_float16 |= self.is_relaxed;
-        let token = || Sha256::new_with_prefix(part.key).chain_update(&self.settings).finalize();
-        let caching = self.caching.clone();
-        let caching = caching.map(|dir| Caching { dir, token: token().into() });
+        let caching = self.caching.as_ref().and_then(|dir| {
+            let token = Sha256::new_with_prefix(part.lasting_key()?).chain_update(&self.settings);
+            Some(Caching { dir: dir.clone(), token: token.finalize().into() })
+        });
         let options = CompileOptions { caching, ..CompileOptions::default() };
         let start = Instant::now();
         let compilation = compile_for(&model, std::slice::from_ref(&self.device), &options)?;

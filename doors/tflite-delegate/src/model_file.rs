@@ -95,8 +95,10 @@ impl HostFile {
             .find_map(|(tensor, known)| tensor.data.checked_sub(known.data.as_ref()?.start));
         model.compare(host, tensors, base).map_err(another)?;
         if let Some(base) = base {
-            let end = base.saturating_add(model.file.bytes().len());
-            if OwnMemory::open()?.read(base..end).ok().as_deref() != Some(model.file.bytes()) {
+            let bytes = model.file.bytes();
+            let bytes = bytes.map_err(|error| FindError::File { path: path(), error })?;
+            let end = base.saturating_add(bytes.len());
+            if OwnMemory::open()?.read(base..end).ok().as_deref() != Some(bytes) {
                 return Err(another(Difference::Bytes));
             }
         }

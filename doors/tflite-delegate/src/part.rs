@@ -1,6 +1,7 @@
 //! A part of an interpreter's graph as a model for a device.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use nnburst::hal::CACHE_TOKEN_BYTES;
@@ -15,7 +16,7 @@ use crate::model_file::HostFile;
 /// The reasons why operators stay with the interpreter, by their index.
 pub(crate) type Reasons = BTreeMap<usize, String>;
 
-/// Tells parts apart whose models differ in anything.
+/// Tells parts apart whose models differ in anything, while this process runs.
 pub(crate) type Key = [u8; CACHE_TOKEN_BYTES];
 
 /// The model that all parts of a graph are imported from.
@@ -23,8 +24,8 @@ pub(crate) type Key = [u8; CACHE_TOKEN_BYTES];
 pub(crate) struct GraphModel {
     pub(crate) model: Arc<HostFile>,
     pub(crate) import: ImportOptions,
-    /// A hash of the file.
-    digest: Key,
+    /// A hash of what tells the file from others while this process runs.
+    identity: Key,
 }
 
 /// A part of the graph, imported for the shapes that its tensors have.
@@ -74,8 +75,23 @@ const SHAPING: &[(&str, usize)] = &[
 
 impl GraphModel {
     pub(crate) fn new(model: HostFile, import: ImportOptions) -> Self {
-        let digest = Sha256::digest(model.file.bytes()).into();
-        Self { model: Arc::new(model), import, digest }
+        // Reading and hashing all of a file would take as long as compiling it.
+        let status = model.file.file().and_then(|file| file.metadata().ok());
+        let identity = match status {
+            Some(status) => {
+                let times =
+                    [status.mtime(), status.mtime_nsec(), status.ctime(), status.ctime_nsec()];
+                Sha256::digest(format!(
+                    "{} {} {} {times:?}",
+                    status.dev(),
+                    status.ino(),
+                    status.len()
+                ))
+            }
+            // In memory, where they can be read.
+            None => Sha256::digest(model.file.bytes().unwrap_or_default()),
+        };
+        Self { model: Arc::new(model), import, identity: identity.into() }
     }
 
     /// The name of an operator.
@@ -125,7 +141,7 @@ impl GraphPart {
         let request = PartRequest { operators, shapes: &shapes, inputs, outputs, infer_shapes };
         let imported = source.model.file.part(&request, source.import);
         let imported = imported.map_err(|error| reasons(&error, subset))?;
-        let key = key(source, subset, &shapes);
+        let key = key(source, source.identity, subset, &shapes);
         let part = Self { source: source.clone(), subset: subset.clone(), imported, shapes, key };
         let in_the_way = part.unfit_arguments();
         if in_the_way.is_empty() { Ok(part) } else { Err(in_the_way) }
@@ -141,6 +157,13 @@ impl GraphPart {
             return Ok(None);
         }
         Self::import(&self.source, host, &self.subset).map(Some)
+    }
+
+    /// Tells the part from all others that there ever are, by the bytes of the file: for a cache.
+    /// `None` where they can't be read any more.
+    pub(crate) fn lasting_key(&self) -> Option<Key> {
+        let digest = Sha256::digest(self.source.model.file.bytes().ok()?).into();
+        Some(key(&self.source, digest, &self.subset, &self.shapes))
     }
 
     /// The tensors that the model takes, the variables among them.
@@ -238,10 +261,10 @@ fn all(subset: &Subset, why: &str) -> Reasons {
     subset.nodes.iter().map(|&node| (node, why.to_owned())).collect()
 }
 
-fn key(source: &GraphModel, subset: &Subset, shapes: &[(usize, Vec<u32>)]) -> Key {
+fn key(source: &GraphModel, of_file: Key, subset: &Subset, shapes: &[(usize, Vec<u32>)]) -> Key {
     let mut hash = Sha256::new();
     hash.update(env!("CARGO_PKG_VERSION"));
-    hash.update(source.digest);
+    hash.update(of_file);
     hash.update(format!("{:?}", source.import));
     // Their text says where one list ends.
     hash.update(format!("{subset:?} {shapes:?}"));
