@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
+use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
 use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::byte_table::ByteTable;
@@ -245,6 +246,31 @@ fn matrices(c: &mut Criterion) {
     }
 }
 
+/// A head of attention, of a block of rows after the other.
+fn attention(c: &mut Criterion) {
+    use gemm_f32::{Layout, Matrix};
+    let (rows, depth) = (256, 64);
+    let extents = Extents { rows, depth, columns: rows, width: depth };
+    let (x, mut ys) = (vec![0.25; rows * depth], vec![0.0; rows * depth]);
+    let matrix = |first: usize| Matrix { all: In::of(&x[first * depth..]), stride: depth };
+    let (mut packed, mut scratch) = (Vec::new(), Vec::new());
+    let make = |isa| {
+        let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
+        Attention::new(isa, extents, layouts, &[], 0.125).unwrap()
+    };
+    family(c, "attention_f32", 2 * rows * rows * depth, make, |attention| {
+        packed.resize(attention.packed_len(), 0.0);
+        scratch.resize(attention.scratch_len(depth), 0.0);
+        attention.pack(matrix(0), matrix(0), &mut packed).unwrap();
+        for first in (0..rows).step_by(attention.block_rows()) {
+            let output = Out::of(&mut ys[first * depth..]);
+            let some = Rows { queries: matrix(first), terms: &[], output, stride: depth };
+            let count = attention.block_rows().min(rows - first);
+            attention.compute(some, count, &packed, &mut scratch).unwrap();
+        }
+    });
+}
+
 /// An inverted residual: six times as many channels between a convolution and the next.
 fn chain(c: &mut Criterion) {
     let (pixels, narrow, wide) = (28 * 28, 32, 192);
@@ -480,6 +506,7 @@ criterion_group!(
     gemv,
     product,
     matrices,
+    attention,
     depthwise,
     chain,
     packing,

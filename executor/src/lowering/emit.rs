@@ -227,6 +227,13 @@ impl OpBuilder<'_> {
         }
     }
 
+    /// Says what the step just added plays in patterns of several, where nothing else says it.
+    pub(crate) fn part(&mut self, part: StepPart) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.part = Some(part);
+        }
+    }
+
     /// Says that the step just added is one of a cell: others of the same weights may be computed
     /// with it.
     pub(crate) fn join_cell(&mut self, cell: Arc<dyn Any + Send + Sync>) {

@@ -22,6 +22,7 @@ pub(crate) mod pieces;
 pub(crate) mod recipe;
 pub(crate) mod state;
 pub(crate) mod step;
+pub(crate) mod walk;
 
 pub use builder::{Lowered, OpBuilder, Stop};
 pub(crate) use control::Helping;

@@ -83,6 +83,7 @@ pub(crate) fn estimate(label: &Label) -> u64 {
         (Isa::Scalar, _) => 1,
         (_, "pool_real" | "pool_byte") => 6,
         (_, "depthwise_f32" | "depthwise_i8") => 40,
+        (_, "attention_f32") => 60,
         _ => 100,
     };
     label.operations / per_nanosecond

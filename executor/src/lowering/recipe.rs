@@ -5,7 +5,7 @@ use nnburst_kernels::kernels::transcendental_f32::Function;
 use nnburst_kernels::tensor::Shape;
 
 /// The function of a step of 32-bit floats, without an activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Recipe {
     /// The mean of each row of so many columns.
     Means {
@@ -16,6 +16,13 @@ pub(crate) enum Recipe {
     Binary(Arithmetic, [Spread; 2]),
     /// A function of each element of input 0.
     Map(Function),
+    /// SOFTMAX of each row of so many columns, times `beta`.
+    Softmax {
+        /// Elements of a row.
+        columns: usize,
+        /// The factor of each element.
+        beta: f32,
+    },
     /// 1 over the square root of each element.
     InverseRoots,
     /// Each element with the other sign.

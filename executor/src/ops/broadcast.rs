@@ -8,6 +8,7 @@ use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, Out, Shape, poll};
 
 use super::repeated_block::RepeatedBlock;
+use crate::lowering::walk::Walk;
 use crate::lowering::{Label, OpBuilder};
 
 /// Positions in two operands that broadcast to one shape, in row-major order of that shape.
@@ -86,6 +87,15 @@ impl Broadcast {
         }
         self.extents.push(extent);
         self.strides.iter_mut().zip(strides).for_each(|(of, stride)| of.push(stride));
+    }
+
+    /// The place in each operand of each element of the result.
+    pub(super) fn walks(&self) -> Option<[Walk; 2]> {
+        let walk = |strides: &[usize]| {
+            Walk::new(0, self.extents.iter().copied().zip(strides.iter().copied()))
+        };
+        let [a, b] = &self.strides;
+        Some([walk(a)?, walk(b)?])
     }
 
     /// Returns the span where all is one.

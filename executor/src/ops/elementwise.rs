@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::NO_CLAMP;
 use nnburst_kernels::kernels::add_i8::Add;
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
@@ -18,6 +19,7 @@ use super::Op;
 use super::broadcast::{Broadcast, BroadcastMatrix, each_chunk_of_rows, emit_zip};
 use super::repeated_block::RepeatedBlock;
 use super::support::{EACH, bad_kind, compiled, plain};
+use crate::lowering::part::StepPart;
 use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
@@ -87,6 +89,14 @@ pub(super) fn real_binary(
         return op.emit(label, |_| Ok(()));
     }
     let broadcast = Broadcast::new(wide, shapes[0], shapes[1]);
+    let walks = broadcast.walks().filter(|_| range == NO_CLAMP);
+    emit_real_binary(op, label, binary, broadcast);
+    if let Some(walks) = walks {
+        op.part(StepPart::Arithmetic(which, Box::new(walks)));
+    }
+}
+
+fn emit_real_binary(op: &mut OpBuilder<'_>, label: Label, binary: Binary, broadcast: Broadcast) {
     if let Some(blocks) = RepeatedBlock::of(&broadcast) {
         let (scratch, in_place) = (blocks.len() * size_of::<f32>(), IN_PLACE[blocks.repeated]);
         op.emit_with_scratch(label, scratch, move |mut io| {

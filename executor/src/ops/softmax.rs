@@ -10,6 +10,7 @@ use nnburst_kernels::tensor::{In, OpError, Out, Quantised, Real, poll};
 
 use super::Op;
 use super::support::{compiled, dispatch, plain};
+use crate::lowering::recipe::Recipe;
 use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static SOFTMAX: Op = Op { lower };
@@ -42,6 +43,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     {
         let label = Label { form: softmax.isa(), ..plain("softmax_f32", &shape, 0) };
         op.emit(label, move |io| softmax.compute(io.input(0), io.output(0)));
+        op.recipe(Recipe::Softmax { columns: count, beta });
         return Ok(());
     }
     let exp = Map::new(op.isa(), Function::Exp);

@@ -7,6 +7,8 @@ use nnburst_kernels::simd::turn::{SIDE, WORDS, turned, turned_words};
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
+use crate::lowering::part::StepPart;
+use crate::lowering::walk::Walk;
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::support::{by_width, compiled, plain};
 
@@ -59,12 +61,23 @@ impl Strided {
         {
             return Ok(());
         }
-        let rows = self.rows(kind.element_bytes().unwrap_or(1));
+        let element = kind.element_bytes().unwrap_or(1);
+        let rows = self.rows(element);
+        let walk = self.walk().filter(|_| element == size_of::<f32>() && output == 0);
         by_width!(kind, emit_move(op, self, output))?;
-        if let Some((start, apart)) = rows {
-            op.take_rows(output, start, apart);
+        match (rows, walk) {
+            (Some((start, apart)), _) => op.take_rows(output, start, apart),
+            (None, Some(walk)) => op.part(StepPart::Move(Box::new(walk))),
+            (None, None) => {}
         }
         Ok(())
+    }
+
+    /// The same for passes, where no axis is walked backwards.
+    pub(super) fn walk(&self) -> Option<Walk> {
+        let strides = self.strides.iter().map(|&stride| usize::try_from(stride).ok());
+        let strides = strides.collect::<Option<Vec<_>>>()?;
+        Walk::new(self.base, self.extents.iter().copied().zip(strides))
     }
 
     /// Where the first byte lies and how rows do, if all of it is rows. Single elements are not:

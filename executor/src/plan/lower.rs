@@ -20,6 +20,7 @@ use crate::lowering::state::{State, Storage, ValueId};
 use crate::lowering::step::DynamicTarget;
 use crate::lowering::{CompileError, Control, OpBuilder};
 use crate::plan::layout::ArenaLayout;
+use crate::plan::passes::attention::attend;
 use crate::plan::passes::compose::compose;
 use crate::plan::passes::elements::join_elements;
 use crate::plan::passes::fold::fold;
@@ -151,6 +152,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     drop_borders(draft);
     compose(draft, context.isa);
     normalise(draft, context.isa, context.threads);
+    attend(draft, context.isa, context.threads);
     fuse(draft, context.threads);
     view(draft);
     join(draft);

@@ -2,6 +2,7 @@
 //! bytes must be the same, and the steps fewer.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod attention;
 mod cells;
 mod elements;
 mod net;

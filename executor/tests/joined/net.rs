@@ -1,10 +1,19 @@
 //! Models in the making, and what they give joined and apart.
 
-use nnburst_executor::{CompileOptions, Control, Input, Isa, Output, Plan};
-use nnburst_hal::{
-    DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType as Op,
-    Subgraph, View, ViewMut,
+use std::sync::Arc;
+
+use nnburst_executor::{
+    CompileOptions, Control, ExtensionRegistry, Input, Isa, Output, Plan, TfliteExecutor,
 };
+use nnburst_hal::tflite_extension::NAME;
+use nnburst_hal::{
+    DataLocation, ExtensionCode, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime,
+    OperandType, Operation, OperationType as Op, Subgraph, View, ViewMut,
+};
+
+/// The prefix of operations of TFLite, and one of them.
+const PREFIX: u16 = 3;
+const BATCH_MATMUL: u16 = 126;
 
 /// A model in the making, of floats or of bytes.
 #[derive(Clone)]
@@ -122,6 +131,15 @@ impl Net {
         outputs
     }
 
+    /// BATCH_MATMUL, of the second operand's transposed matrices if that is `transposed`.
+    pub(crate) fn matmul(&mut self, a: u32, b: u32, transposed: bool) -> u32 {
+        let flag = Operand::scalar(OperandType::Bool);
+        let [no, other] = [false, transposed].map(|is| self.constant(flag.clone(), &[is.into()]));
+        let code = ExtensionCode { prefix: PREFIX, number: BATCH_MATMUL };
+        let scalars = self.int(0);
+        self.op(Op::Extension(code), &[a, b, no, other, no, scalars])
+    }
+
     pub(crate) fn relu(&mut self, x: u32) -> u32 {
         self.op(Op::Relu, &[x])
     }
@@ -141,7 +159,13 @@ impl Net {
                 self.graph.operands[input as usize].number_of_consumers += 1;
             }
         }
-        Model { main: self.graph, operand_values: self.values, ..Model::default() }
+        let entry = ExtensionNameAndPrefix { name: NAME.to_owned(), prefix: PREFIX };
+        Model {
+            main: self.graph,
+            operand_values: self.values,
+            extension_name_to_prefix: vec![entry],
+            ..Model::default()
+        }
     }
 }
 
@@ -162,7 +186,14 @@ pub(crate) fn some_bytes(operand: &Operand, seed: u32) -> Vec<u8> {
 pub(crate) type Ran = (Vec<&'static str>, Vec<Vec<u8>>);
 
 pub(crate) fn run(model: &Model, isa: Isa, apart: bool) -> Ran {
-    run_with(model, &CompileOptions { isa: Some(isa), apart, ..CompileOptions::default() })
+    run_with(model, &CompileOptions { isa: Some(isa), apart, ..options() })
+}
+
+/// Those of models with operations of TFLite.
+pub(crate) fn options() -> CompileOptions {
+    let mut extensions = ExtensionRegistry::default();
+    extensions.register(NAME, Arc::new(TfliteExecutor));
+    CompileOptions { extensions, ..CompileOptions::default() }
 }
 
 fn run_with(model: &Model, options: &CompileOptions) -> Ran {
@@ -204,7 +235,7 @@ pub(crate) fn compare(
         let (kernels, joined) = run(model, isa, false);
         let (all, apart) = run(model, isa, true);
         assert!(joined == apart, "{what}, {isa:?}: {kernels:?} differ from {all:?}");
-        let two = CompileOptions { isa: Some(isa), threads: 2, ..CompileOptions::default() };
+        let two = CompileOptions { isa: Some(isa), threads: 2, ..options() };
         assert!(run_with(model, &two).1 == apart, "{what}, {isa:?}: {kernels:?} by two threads");
         look(isa, &kernels, &all);
     }

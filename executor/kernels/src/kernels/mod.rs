@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   gemm/           gemm_f32, gemm_i8: tiles of rows and of packed panels of weights
-//!                   pack: rows into panels; product_f32: GEMM or GEMV, as suits the rows
+//!                   pack: rows into panels; product_f32: GEMM or GEMV, as suits the rows;
+//!                   attention_f32: products of queries, keys and values, by blocks of rows
 //!   gemv/           gemv_f32, gemv_i8: few rows, weights streamed once; gemv_blocks_i4: weights of
 //!                   4 bits with a scale for each block
 //!   convolution/    patches, windows: a convolution's implicit matrix; lines: rows of outputs;
@@ -27,6 +28,7 @@
 pub mod roofline;
 
 mod gemm {
+    pub mod attention_f32;
     pub mod gemm_f32;
     pub mod gemm_i8;
     pub mod pack;
@@ -77,7 +79,7 @@ pub use elementwise::{
     repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows, softmax_f32, spans,
     transcendental_f32,
 };
-pub use gemm::{gemm_f32, gemm_i8, pack, product_f32};
+pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};
 pub use recurrent::{gates_i16, svdf_f32};
 

@@ -1,5 +1,7 @@
 //! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
 
+use std::sync::Arc;
+
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
@@ -15,6 +17,7 @@ use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, MOST_ROWS, RowBytes};
+use crate::lowering::part::{Matrices, StepPart};
 use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
@@ -229,19 +232,6 @@ fn quantised(isa: Isa, way: OnTheFly, row: In<'_, f32>, bytes: &mut [u8], to: &m
     of.scale
 }
 
-/// The matrices of a BATCH_MATMUL: `batch` pairs of `rows * depth` and `depth * columns`.
-#[derive(Clone, Debug)]
-struct Matrices {
-    rows: usize,
-    columns: usize,
-    depth: usize,
-    /// For each pair where its matrices start.
-    pairs: Vec<[usize; 2]>,
-    /// From one row to the next and from one element of a row to the next, of the left matrix; from
-    /// one column to the next and from one element of it to the next, of the right one.
-    strides: [[usize; 2]; 2],
-}
-
 impl Matrices {
     fn read(call: &mut OperatorCall<'_, '_>, a: &Arg, b: &Arg) -> Lowered<(Self, Shape)> {
         let split = |arg: &Arg, index: usize| {
@@ -318,6 +308,8 @@ fn floats(call: &mut OperatorCall<'_, '_>, of: Matrices, shape: &Shape) -> Lower
     if let Some(product) = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right) {
         let label = Label { form: product.isa(), ..label };
         let (bands, scratch) = (of.pairs.len(), 4 * product.scratch_len());
+        let of = Arc::new(of);
+        let part = StepPart::Products(Arc::clone(&of));
         call.emit_bands(label, scratch, bands, move |mut io, band| {
             let (a, b, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
             let scratch = io.scratch_slice::<f32>();
@@ -330,6 +322,7 @@ fn floats(call: &mut OperatorCall<'_, '_>, of: Matrices, shape: &Shape) -> Lower
             }
             Ok(())
         });
+        call.part(part);
         return Ok(());
     }
     let scratch = 4 * of.depth * (of.columns + 1);

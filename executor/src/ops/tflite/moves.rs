@@ -4,6 +4,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
 use super::copy::{Copy, axes, strides};
+use crate::lowering::part::StepPart;
 use crate::lowering::{Label, Lowered};
 use crate::ops::pad;
 use crate::ops::strided::Strided;
@@ -94,7 +95,11 @@ fn emit_view(
         match width {
             1 => moved::<u8>(call, label, moves),
             2 => moved::<u16>(call, label, moves),
-            _ => moved::<u32>(call, label, moves),
+            _ => {
+                let walk = moves.walk();
+                moved::<u32>(call, label, moves);
+                walk.into_iter().for_each(|walk| call.part(StepPart::Move(Box::new(walk))));
+            }
         }
         return Ok(());
     }

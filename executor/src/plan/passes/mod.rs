@@ -1,5 +1,6 @@
 //! Passes over the steps of a stage: fewer steps and less memory for the same bits.
 
+pub(super) mod attention;
 pub(super) mod compose;
 pub(super) mod elements;
 pub(super) mod fold;

@@ -14,14 +14,15 @@ use crate::tensor::{In, Out, check_lengths, poll};
 /// Exponentials that are added side by side.
 const LANES: usize = 16;
 
-/// Rows one behind the other, and where their results go: the same place, or one that doesn't
-/// overlap; at any alignment.
+/// Rows, and where their results go: the same place, or one that doesn't overlap; at any alignment.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
     input: *const f32,
     output: *mut f32,
     /// Elements of a row, at least one.
     len: usize,
+    /// Elements from one row to the next.
+    stride: usize,
     /// Rows.
     count: usize,
     /// The factor of an element's distance from the largest of its row.
@@ -29,8 +30,8 @@ struct Rows {
 }
 
 /// # Safety
-/// `count` rows of `len` floats are readable at the input and writable at the output; the machine
-/// has the instruction set.
+/// `count` rows of `len` floats, `stride` apart, are readable at the input and writable at the
+/// output; the machine has the instruction set.
 type Run = unsafe fn(&Rows);
 
 /// Best first.
@@ -65,20 +66,48 @@ impl Softmax {
     /// # Errors
     /// The input is shorter than the output, that is not whole rows, or the run is to end.
     pub fn compute(self, input: In<'_, f32>, output: Out<'_, f32>) -> Result<(), String> {
-        let Self { variant, len, beta } = self;
+        let len = self.len;
         check_lengths(input.len(), output.len())?;
         check_lengths(output.len() / len * len, output.len())?;
+        self.rows(input, output, output.len() / len, len)
+    }
+
+    /// Computes `count` rows that lie `stride` elements apart, each in its own place.
+    ///
+    /// # Errors
+    /// The rows are not all there, or overlap, or the run is to end.
+    pub fn compute_in_place(
+        self,
+        rows: Out<'_, f32>,
+        count: usize,
+        stride: usize,
+    ) -> Result<(), String> {
+        check_lengths(stride, self.len)?;
+        let last = count.saturating_sub(1).saturating_mul(stride);
+        check_lengths(rows.len(), if count == 0 { 0 } else { last.saturating_add(self.len) })?;
+        self.rows(rows.as_in(), rows, count, stride)
+    }
+
+    /// The rows of an input and an output as long as they are.
+    fn rows(
+        self,
+        input: In<'_, f32>,
+        output: Out<'_, f32>,
+        count: usize,
+        stride: usize,
+    ) -> Result<(), String> {
+        let Self { variant, len, beta } = self;
         // As many rows as are computed between two reports of work.
-        let together = (Self::MOST / (len + LANES)).max(1) * len;
-        for start in (0..output.len()).step_by(together) {
-            let part = start..output.len().min(start + together);
-            poll::work(part.len() * ELEMENT_NS)?;
-            let count = part.len() / len;
+        let together = (Self::MOST / (len + LANES)).max(1);
+        for first in (0..count).step_by(together) {
+            let count = together.min(count - first);
+            poll::work(count * len * ELEMENT_NS)?;
+            let part = first * stride..(first + count - 1) * stride + len;
             let (input, output) = (input.slice(part.clone()), output.slice(part));
             let (input, output) = (input.as_ptr(), output.as_mut_ptr());
             // SAFETY: lengths as checked; an input that overlaps its output is the whole of it, as
             // tensors are; `best` chose what the machine has.
-            unsafe { (variant.run)(&Rows { input, output, len, count, beta }) };
+            unsafe { (variant.run)(&Rows { input, output, len, stride, count, beta }) };
         }
         Ok(())
     }

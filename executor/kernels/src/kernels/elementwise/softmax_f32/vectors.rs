@@ -46,9 +46,9 @@ fn filled<V: F32Simd, const N: usize>(isa: V::Isa, numbers: [f32; TOGETHER]) -> 
 /// Rows from the one `first` on are within those of the work, `N` of them, at most four.
 #[inline(always)]
 unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
-    let &Rows { input, output, len, beta, .. } = rows;
+    let &Rows { input, output, len, stride, beta, .. } = rows;
     // SAFETY: within the rows.
-    let (input, output) = unsafe { (input.add(first * len), output.add(first * len)) };
+    let (input, output) = unsafe { (input.add(first * stride), output.add(first * stride)) };
     let (parts, whole) = (LANES / V::LANES, len / LANES * LANES);
     // Elements of the last vectors.
     let rest = |part: usize| (len - whole).saturating_sub(part * V::LANES).min(V::LANES);
@@ -57,7 +57,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
     for at in (0..whole).step_by(V::LANES) {
         unrolled!(4: row < N, {
             // SAFETY: within the row.
-            let x = unsafe { V::load(isa, input.add(row * len + at)) };
+            let x = unsafe { V::load(isa, input.add(row * stride + at)) };
             most[row] = most[row].larger(x);
         });
     }
@@ -66,7 +66,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
         let count = rest(part);
         if count > 0 {
             unrolled!(4: row < N, {
-                let from = input.wrapping_add(row * len + whole + part * V::LANES);
+                let from = input.wrapping_add(row * stride + whole + part * V::LANES);
                 // SAFETY: so many elements are left of the row.
                 let x = unsafe { V::load_first(isa, from, count) };
                 last[row][part] = x;
@@ -81,7 +81,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
     for at in (0..whole).step_by(LANES) {
         unrolled!(4: part < parts, {
             unrolled!(4: row < N, {
-                let place = row * len + at + part * V::LANES;
+                let place = row * stride + at + part * V::LANES;
                 // SAFETY: within the row.
                 unsafe {
                     let x = V::load(isa, input.add(place));
@@ -117,7 +117,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
         unrolled!(4: row < N, {
             // SAFETY: within the row.
             unsafe {
-                let to = output.add(row * len + at);
+                let to = output.add(row * stride + at);
                 V::load(isa, to).mul(shares[row]).store(to);
             }
         });
@@ -126,7 +126,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
         let count = rest(part);
         if count > 0 {
             unrolled!(4: row < N, {
-                let to = output.wrapping_add(row * len + whole + part * V::LANES);
+                let to = output.wrapping_add(row * stride + whole + part * V::LANES);
                 // SAFETY: so many elements are left of the row.
                 unsafe { last[row][part].mul(shares[row]).store_first(to, count) };
             });

@@ -17,6 +17,23 @@ pub enum Layout {
     ColumnMajor,
 }
 
+/// A matrix where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    /// Its elements, from the first one on.
+    pub all: In<'a, f32>,
+    /// Elements from one row to the next, or from one column where it lies column by column.
+    pub stride: usize,
+}
+
+impl Matrix<'_> {
+    /// Returns whether `count` lines of `len` elements are there.
+    fn check(&self, count: usize, len: usize) -> Result<(), String> {
+        let last = count.saturating_sub(1).saturating_mul(self.stride);
+        check_lengths(self.all.len(), last.saturating_add(len))
+    }
+}
+
 /// The product of `rows` by `depth` and `depth` by `columns` elements.
 #[derive(Debug)]
 pub struct MatrixProduct {
@@ -50,17 +67,28 @@ impl MatrixProduct {
 
     /// Floats of scratch memory that a run takes.
     pub fn scratch_len(&self) -> usize {
-        let copied = if self.copies_left() { self.block_rows() } else { 0 };
+        let copied = if self.copies_left(self.depth) { self.block_rows() } else { 0 };
         self.packed_len() + copied * copied_stride(self.depth)
     }
 
-    fn packed_len(&self) -> usize {
+    /// Floats that the right matrix takes when it is packed.
+    pub fn packed_len(&self) -> usize {
         self.panels.variant.run.packed_columns(self.panels.columns) * (self.depth + 1)
     }
 
+    /// Floats of scratch memory for so many rows of a left matrix of this stride.
+    pub fn copied_len(&self, rows: usize, stride: usize) -> usize {
+        if self.copies_left(stride) { rows * copied_stride(self.depth) } else { 0 }
+    }
+
+    /// Rows of a tile: as many are computed in about the time of one.
+    pub fn tile_rows(&self) -> usize {
+        self.panels.variant.run.rows
+    }
+
     /// Returns whether tiles can't read the rows of the left matrix where they lie.
-    fn copies_left(&self) -> bool {
-        self.left == Layout::ColumnMajor || self.depth.is_multiple_of(CLASHING)
+    fn copies_left(&self, stride: usize) -> bool {
+        self.left == Layout::ColumnMajor || stride.is_multiple_of(CLASHING)
     }
 
     /// Rows that are worked on at a time.
@@ -79,38 +107,81 @@ impl MatrixProduct {
         output: Out<'_, f32>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
-        check_lengths(left.len(), self.rows * self.depth)?;
-        check_lengths(right.len(), self.depth * self.panels.columns)?;
-        check_lengths(output.len(), self.rows * self.panels.columns)?;
+        let (rows, depth, columns) = (self.rows, self.depth, self.panels.columns);
+        check_lengths(left.len(), rows * depth)?;
+        check_lengths(output.len(), rows * columns)?;
         check_lengths(scratch.len(), self.scratch_len())?;
         let (packed, copied) = scratch.split_at_mut(self.packed_len());
+        let stride = |layout: Layout, row: usize, column: usize| match layout {
+            Layout::RowMajor => row,
+            Layout::ColumnMajor => column,
+        };
+        let right = Matrix { all: right, stride: stride(self.right, columns, depth) };
+        self.pack(right, packed)?;
+        let left_stride = stride(self.left, depth, rows);
+        let block = self.block_rows();
+        for first in (0..rows).step_by(block) {
+            let start = first * stride(self.left, depth, 1);
+            let left = Matrix { all: left.slice(start..left.len()), stride: left_stride };
+            let to = output.slice(first * columns..output.len());
+            self.compute_rows(left, packed, block.min(rows - first), to, columns, copied)?;
+        }
+        Ok(())
+    }
+
+    /// Packs a right matrix for [`MatrixProduct::compute_rows`].
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn pack(&self, right: Matrix<'_>, packed: &mut [f32]) -> Result<(), String> {
+        match self.right {
+            Layout::RowMajor => right.check(self.depth, self.panels.columns)?,
+            Layout::ColumnMajor => right.check(self.panels.columns, self.depth)?,
+        }
+        check_lengths(packed.len(), self.packed_len())?;
         // SAFETY: the lengths are what is asked for.
         unsafe { self.pack_right(right, packed) };
-        let block = self.block_rows();
-        for first in (0..self.rows).step_by(block) {
-            let rows = block.min(self.rows - first);
-            let (input, row_stride) = if self.copies_left() {
-                // SAFETY: these rows are among those of the matrix.
-                unsafe { self.copy_left(left, first, rows, copied) };
-                (copied.as_ptr(), copied_stride(self.depth))
-            } else {
-                (left.as_ptr().wrapping_add(first * self.depth), self.depth)
-            };
-            let whole = Tile {
-                input,
-                row_stride,
-                segments: (1, 1),
-                len: self.depth,
-                output: output.as_mut_ptr().wrapping_add(first * self.panels.columns),
-                stride: self.panels.columns,
-                rows,
-                ..Tile::EMPTY
-            };
-            self.panels.each(packed.as_ptr(), self.depth, |panel| {
-                // SAFETY: the rows are there, and panels as packed.
-                unsafe { self.panels.tiles(panel, &whole, 0, &mut Ahead::none()) };
-            });
+        Ok(())
+    }
+
+    /// Computes `rows` rows from the first one of `left` on, those of the output `stride` elements
+    /// apart. `copied` has [`MatrixProduct::copied_len`] elements.
+    ///
+    /// # Errors
+    /// Memory is missing, or rows of the output overlap.
+    pub fn compute_rows(
+        &self,
+        left: Matrix<'_>,
+        packed: &[f32],
+        rows: usize,
+        output: Out<'_, f32>,
+        stride: usize,
+        copied: &mut [f32],
+    ) -> Result<(), String> {
+        let (depth, columns) = (self.depth, self.panels.columns);
+        match self.left {
+            Layout::RowMajor => left.check(rows, depth)?,
+            Layout::ColumnMajor => left.check(depth, rows)?,
         }
+        check_lengths(stride, columns)?;
+        Matrix { all: output.as_in(), stride }.check(rows, columns)?;
+        check_lengths(packed.len(), self.packed_len())?;
+        check_lengths(copied.len(), self.copied_len(rows, left.stride))?;
+        let (input, row_stride) = if self.copies_left(left.stride) {
+            // SAFETY: the rows are there, and there is room for them.
+            unsafe { self.copy_left(left, rows, copied) };
+            (copied.as_ptr(), copied_stride(depth))
+        } else {
+            (left.all.as_ptr(), left.stride)
+        };
+        let output = output.as_mut_ptr();
+        let segments = (1, 1);
+        let whole =
+            Tile { input, row_stride, segments, len: depth, output, stride, rows, ..Tile::EMPTY };
+        self.panels.each(packed.as_ptr(), depth, |panel| {
+            // SAFETY: the rows are there, and panels as packed.
+            unsafe { self.panels.tiles(panel, &whole, 0, &mut Ahead::none()) };
+        });
         Ok(())
     }
 
@@ -118,8 +189,8 @@ impl MatrixProduct {
     ///
     /// # Safety
     /// The matrix is as large as stated, and so is the memory.
-    unsafe fn pack_right(&self, right: In<'_, f32>, packed: &mut [f32]) {
-        let (depth, columns) = (self.depth, self.panels.columns);
+    unsafe fn pack_right(&self, right: Matrix<'_>, packed: &mut [f32]) {
+        let (Matrix { all: right, stride }, depth) = (right, self.depth);
         let mut rest = packed;
         self.panels.each(
             std::ptr::null(),
@@ -137,9 +208,8 @@ impl MatrixProduct {
                 match self.right {
                     Layout::RowMajor => {
                         for (k, line) in lines.chunks_exact_mut(width).enumerate() {
-                            right
-                                .slice(k * columns + first..k * columns + first + few)
-                                .copy_to(line);
+                            let start = k * stride + first;
+                            right.slice(start..start + few).copy_to(line);
                             line[few..].fill(0.0);
                         }
                     }
@@ -149,7 +219,7 @@ impl MatrixProduct {
                         }
                         let mut rows = [std::ptr::null(); MAX_COLUMNS];
                         for (at, row) in rows[..few].iter_mut().enumerate() {
-                            *row = right.as_ptr().wrapping_add((first + at) * depth).cast();
+                            *row = right.as_ptr().wrapping_add((first + at) * stride).cast();
                         }
                         // SAFETY: rows of `depth` elements, at most `width`, and as many lines.
                         unsafe {
@@ -164,12 +234,12 @@ impl MatrixProduct {
     /// Copies rows of the left matrix one behind the other.
     ///
     /// # Safety
-    /// The rows are among those of the matrix, and the memory has room for a block.
-    unsafe fn copy_left(&self, left: In<'_, f32>, first: usize, rows: usize, to: &mut [f32]) {
+    /// The rows are among those of the matrix, and the memory has room for them.
+    unsafe fn copy_left(&self, left: Matrix<'_>, rows: usize, to: &mut [f32]) {
         let (depth, stride) = (self.depth, copied_stride(self.depth));
         if self.left == Layout::RowMajor {
-            for (row, to) in (first..first + rows).zip(to.chunks_exact_mut(stride)) {
-                left.slice(row * depth..(row + 1) * depth).copy_to(to);
+            for (row, to) in (0..rows).zip(to.chunks_exact_mut(stride)) {
+                left.all.slice(row * left.stride..row * left.stride + depth).copy_to(to);
             }
             return;
         }
@@ -180,7 +250,7 @@ impl MatrixProduct {
             }
             let mut lines = [std::ptr::null(); MAX_COLUMNS];
             for (at, line) in lines[..count].iter_mut().enumerate() {
-                *line = left.as_ptr().wrapping_add((start + at) * self.rows + first).cast();
+                *line = left.all.as_ptr().wrapping_add((start + at) * left.stride).cast();
             }
             let to = to.as_mut_ptr().wrapping_add(start);
             // SAFETY: each line of the transposed matrix has as many elements as there are rows;

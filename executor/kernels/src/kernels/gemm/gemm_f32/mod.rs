@@ -28,7 +28,7 @@ mod tile;
 
 use std::ops::Range;
 
-pub use self::matmul::{Layout, MatrixProduct};
+pub use self::matmul::{Layout, Matrix, MatrixProduct};
 use self::panels::{Bf16Pairs, Microkernel, Panels, pack_panels};
 use self::tile::Tile;
 use crate::kernels::lines::Convolution;
@@ -396,7 +396,7 @@ impl Source {
 const CLASHING: usize = 1024;
 
 /// Floats between rows that are copied together.
-fn copied_stride(depth: usize) -> usize {
+pub(in crate::kernels) fn copied_stride(depth: usize) -> usize {
     if depth.is_multiple_of(CLASHING) { depth + 16 } else { depth }
 }
 

@@ -1,0 +1,185 @@
+//! Scaled dot-product attention of floats: `SOFTMAX(Q K^T, with terms added or multiplied) V`, a
+//! block of rows at a time. The scores of a block stay in L2, where those of all heads are read
+//! from memory and written back by each of the operations.
+//!
+//! The results are the bits of the kernels one after the other: a row of scores doesn't depend on
+//! those beside it.
+
+use crate::kernels::NO_CLAMP;
+use crate::kernels::binary_f32::{Arithmetic, Binary, Operand};
+use crate::kernels::gemm_f32::{Layout, Matrix, MatrixProduct, copied_stride};
+use crate::kernels::softmax_f32::Softmax;
+use crate::simd::Isa;
+use crate::tensor::{Out, check_lengths, poll};
+
+/// Bytes of a block's scores, about: they share L2 with keys and values.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// The extents of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// Rows of queries and of the result.
+    pub rows: usize,
+    /// Elements of a query and of a key.
+    pub depth: usize,
+    /// Keys, and values: the columns of the scores.
+    pub columns: usize,
+    /// Elements of a value and of a row of the result.
+    pub width: usize,
+}
+
+/// An arithmetic of the scores and an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The function.
+    pub arithmetic: Arithmetic,
+    /// True if the scores are its second operand.
+    pub is_second: bool,
+}
+
+/// Attention of a head.
+#[derive(Debug)]
+pub struct Attention {
+    extents: Extents,
+    /// Rows of a block.
+    block: usize,
+    scores: MatrixProduct,
+    terms: Vec<(Binary, bool)>,
+    softmax: Softmax,
+    mix: MatrixProduct,
+}
+
+/// The operands of some rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// From the first query of these rows on.
+    pub queries: Matrix<'a>,
+    /// One for each term, from its element of the first score of these rows on.
+    pub terms: &'a [Operand<'a>],
+    /// From the first element of these rows on.
+    pub output: Out<'a, f32>,
+    /// Elements from one row of the output to the next.
+    pub stride: usize,
+}
+
+impl Attention {
+    /// Takes the best variants up to `isa`. The `layouts` are those of queries, of the transposed
+    /// keys and of values. `None` where an extent is 0 or too large for a part of it.
+    pub fn new(
+        isa: Isa,
+        extents: Extents,
+        layouts: [Layout; 3],
+        terms: &[Term],
+        beta: f32,
+    ) -> Option<Self> {
+        let Extents { rows, depth, columns, width } = extents;
+        let [queries, keys, values] = layouts;
+        let scores = MatrixProduct::new(isa, [rows, depth, columns], queries, keys)?;
+        let mix = MatrixProduct::new(isa, [rows, columns, width], Layout::RowMajor, values)?;
+        let softmax = Softmax::new(isa, columns, beta)?;
+        // Whole tiles, as even as can be.
+        let tile = scores.tile_rows();
+        let most = (BLOCK_BYTES / (columns * size_of::<f32>()) / tile).max(1) * tile;
+        let block = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tile).min(rows);
+        let terms =
+            terms.iter().map(|term| (Binary::new(isa, term.arithmetic, NO_CLAMP), term.is_second));
+        Some(Self { extents, block, scores, terms: terms.collect(), softmax, mix })
+    }
+
+    /// The variant that was chosen for the products.
+    pub fn isa(&self) -> Isa {
+        self.scores.isa()
+    }
+
+    /// Rows that are worked on at a time.
+    pub fn block_rows(&self) -> usize {
+        self.block
+    }
+
+    /// Elements from one row of scores to the next.
+    fn stride(&self) -> usize {
+        copied_stride(self.extents.columns)
+    }
+
+    /// Floats that packed keys and values take.
+    pub fn packed_len(&self) -> usize {
+        self.scores.packed_len() + self.mix.packed_len()
+    }
+
+    /// Floats of scratch memory for a block of queries of this stride.
+    pub fn scratch_len(&self, stride: usize) -> usize {
+        self.block * self.stride() + self.scores.copied_len(self.block, stride)
+    }
+
+    /// Packs the transposed keys and the values of a head.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn pack(
+        &self,
+        keys: Matrix<'_>,
+        values: Matrix<'_>,
+        packed: &mut [f32],
+    ) -> Result<(), String> {
+        check_lengths(packed.len(), self.packed_len())?;
+        let (of_keys, of_values) = packed.split_at_mut(self.scores.packed_len());
+        self.scores.pack(keys, of_keys)?;
+        self.mix.pack(values, of_values)
+    }
+
+    /// Computes `count` rows, no more than a block, by packed keys and values. The scratch memory
+    /// has [`Attention::scratch_len`] elements.
+    ///
+    /// # Errors
+    /// Memory is missing, or the run is to end.
+    pub fn compute(
+        &self,
+        rows: Rows<'_>,
+        count: usize,
+        packed: &[f32],
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        let Rows { queries, terms, output, stride } = rows;
+        check_lengths(self.block, count)?;
+        check_lengths(terms.len(), self.terms.len())?;
+        check_lengths(packed.len(), self.packed_len())?;
+        check_lengths(scratch.len(), self.scratch_len(queries.stride))?;
+        let (keys, values) = packed.split_at(self.scores.packed_len());
+        let (scores, copied) = scratch.split_at_mut(self.block * self.stride());
+        let (scores, apart) = (Out::of(scores), self.stride());
+        self.scores.compute_rows(queries, keys, count, scores, apart, copied)?;
+        for (term, &operand) in self.terms.iter().zip(terms) {
+            self.apply(*term, operand, count, scores)?;
+        }
+        self.softmax.compute_in_place(scores, count, apart)?;
+        let left = Matrix { all: scores.as_in(), stride: apart };
+        self.mix.compute_rows(left, values, count, output, stride, &mut [])
+    }
+
+    /// Has a term act on the scores of `count` rows.
+    fn apply(
+        &self,
+        (binary, is_second): (Binary, bool),
+        operand: Operand<'_>,
+        count: usize,
+        scores: Out<'_, f32>,
+    ) -> Result<(), String> {
+        let (columns, stride) = (self.extents.columns, self.stride());
+        // In one call where rows of scores lie one behind the other.
+        let together = if stride == columns { count } else { 1 };
+        poll::work(count * (columns + 16))?;
+        for first in (0..count).step_by(together.max(1)) {
+            let from = first * operand.stride;
+            check_lengths(operand.all.len(), from)?;
+            let operand = Operand { all: operand.all.slice(from..operand.all.len()), ..operand };
+            let to = scores.slice(first * stride..first * stride + together * columns);
+            let own = Operand { all: to.as_in(), step: 1, stride: columns };
+            let operands = if is_second { [operand, own] } else { [own, operand] };
+            binary.compute_rows(operands, to, columns)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Every variant against its kernels one by one, bit by bit, and against the definition.
+
+use super::*;
+use crate::simd::Isa;
+use crate::tensor::In;
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at + seed) * 7919 % 1009) as f32 / 400.0 - 1.2).collect()
+}
+
+/// Lines of a matrix `gap` elements further apart than they are long.
+fn spread(lines: &[f32], len: usize, gap: usize) -> Vec<f32> {
+    lines.chunks(len).flat_map(|line| line.iter().copied().chain((0..gap).map(|_| 7.0))).collect()
+}
+
+fn transposed(of: &[f32], len: usize) -> Vec<f32> {
+    let lines = of.len() / len;
+    (0..of.len()).map(|at| of[at % lines * len + at / lines]).collect()
+}
+
+fn matrix(all: &[f32], stride: usize) -> Matrix<'_> {
+    Matrix { all: In::of(all), stride }
+}
+
+struct Case {
+    extents: Extents,
+    gap: usize,
+    layouts: [Layout; 3],
+}
+
+/// The attention of a case by blocks: queries by keys, times a factor, with a mask for each row
+/// and one for all of them.
+fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
+    let &Case { extents, gap, layouts } = case;
+    let Extents { rows, depth, columns, width } = extents;
+    let terms = [(Arithmetic::Mul, false), (Arithmetic::Add, true), (Arithmetic::Sub, false)];
+    let terms = terms.map(|(arithmetic, is_second)| Term { arithmetic, is_second });
+    let attention = Attention::new(isa, extents, layouts, &terms, 0.75).unwrap();
+    let lie = |of: &[f32], row: usize, count: usize, layout: Layout| match layout {
+        Layout::RowMajor => (spread(of, row, gap), row + gap),
+        Layout::ColumnMajor => (spread(&transposed(of, row), count, gap), count + gap),
+    };
+    let (queries, queries_stride) = lie(&of.queries, depth, rows, layouts[0]);
+    let (keys, keys_stride) = lie(&transposed(&of.keys, depth), columns, depth, layouts[1]);
+    let (values, values_stride) = lie(&of.values, width, columns, layouts[2]);
+    let mut packed = vec![f32::NAN; attention.packed_len()];
+    let (keys, values) = (matrix(&keys, keys_stride), matrix(&values, values_stride));
+    attention.pack(keys, values, &mut packed).unwrap();
+    let mut scratch = vec![f32::NAN; attention.scratch_len(queries_stride)];
+    let mut output = vec![9.0; rows * (width + gap)];
+    for first in (0..rows).step_by(attention.block_rows()) {
+        let count = attention.block_rows().min(rows - first);
+        let along = if layouts[0] == Layout::RowMajor { queries_stride } else { 1 };
+        let factor = Operand { all: In::of(&of.factor), step: 0, stride: 0 };
+        let each = In::of(&of.bias).slice(first * columns..rows * columns);
+        let terms = [
+            factor,
+            Operand { all: each, step: 1, stride: columns },
+            Operand { all: In::of(&of.mask), step: 1, stride: 0 },
+        ];
+        let to = first * (width + gap);
+        let rows = Rows {
+            queries: matrix(&queries[first * along..], queries_stride),
+            terms: &terms,
+            output: Out::of(&mut output[to..]),
+            stride: width + gap,
+        };
+        attention.compute(rows, count, &packed, &mut scratch).unwrap();
+    }
+    let lines = output.chunks(width + gap);
+    assert!(lines.clone().all(|line| line[width..].iter().all(|&y| y == 9.0)), "{isa:?}");
+    lines.flat_map(|line| line[..width].to_vec()).collect()
+}
+
+struct Inputs {
+    queries: Vec<f32>,
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    factor: Vec<f32>,
+    bias: Vec<f32>,
+    mask: Vec<f32>,
+}
+
+impl Inputs {
+    fn of(Extents { rows, depth, columns, width }: Extents) -> Self {
+        Self {
+            queries: numbers(rows * depth, 1),
+            keys: numbers(columns * depth, 2),
+            values: numbers(columns * width, 3),
+            factor: vec![0.25],
+            bias: numbers(rows * columns, 4),
+            mask: numbers(columns, 5),
+        }
+    }
+
+    /// By the kernels one after the other, for all rows.
+    fn one_by_one(&self, isa: Isa, Extents { rows, depth, columns, width }: Extents) -> Vec<f32> {
+        let product = |extents: [usize; 3], left: &[f32], right: &[f32], layout| {
+            let product = MatrixProduct::new(isa, extents, Layout::RowMajor, layout).unwrap();
+            let mut to = vec![0.0; extents[0] * extents[2]];
+            let mut scratch = vec![0.0; product.scratch_len()];
+            let (left, right) = (In::of(left), In::of(right));
+            product.compute(left, right, Out::of(&mut to), &mut scratch).unwrap();
+            to
+        };
+        let mut scores =
+            product([rows, depth, columns], &self.queries, &self.keys, Layout::ColumnMajor);
+        for (at, score) in scores.iter_mut().enumerate() {
+            *score = self.bias[at] + *score * self.factor[0] - self.mask[at % columns];
+        }
+        let softmax = Softmax::new(isa, columns, 0.75).unwrap();
+        let mut shares = vec![0.0; scores.len()];
+        softmax.compute(In::of(&scores), Out::of(&mut shares)).unwrap();
+        product([rows, columns, width], &shares, &self.values, Layout::RowMajor)
+    }
+
+    /// By the definition, in double precision.
+    fn defined(&self, Extents { rows, depth, columns, width }: Extents) -> Vec<f64> {
+        let mut to = Vec::new();
+        for row in 0..rows {
+            let exps: Vec<f64> = (0..columns)
+                .map(|column| {
+                    let [query, key] = [(row, &self.queries), (column, &self.keys)]
+                        .map(|(at, of)| &of[at * depth..(at + 1) * depth]);
+                    let score: f64 =
+                        query.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum();
+                    let bias = f64::from(self.bias[row * columns + column]);
+                    let score = bias + score * f64::from(self.factor[0]);
+                    ((score - f64::from(self.mask[column])) * 0.75).exp()
+                })
+                .collect();
+            let sum: f64 = exps.iter().sum();
+            to.extend((0..width).map(|at| {
+                let value = |column: usize| f64::from(self.values[column * width + at]);
+                exps.iter().enumerate().map(|(column, exp)| exp / sum * value(column)).sum::<f64>()
+            }));
+        }
+        to
+    }
+}
+
+#[test]
+fn every_variant_gives_the_bits_of_its_kernels_however_matrices_lie() {
+    use Layout::{ColumnMajor, RowMajor};
+    let far = if cfg!(miri) { [3, 2, 9, 3] } else { [30, 20, 1024, 24] };
+    for [rows, depth, columns, width] in
+        [[1, 1, 1, 1], [5, 3, 7, 2], [13, 20, 35, 20], [100, 8, 200, 33], [70, 64, 96, 8], far]
+    {
+        let extents = Extents { rows, depth, columns, width };
+        let inputs = Inputs::of(extents);
+        let defined = inputs.defined(extents);
+        for isa in Isa::all() {
+            let want = inputs.one_by_one(isa, extents);
+            for (got, want) in want.iter().zip(&defined) {
+                assert!((f64::from(*got) - want).abs() <= 1e-5, "{isa:?}: {got} for {want}");
+            }
+            for (gap, layouts) in [
+                (0, [RowMajor, ColumnMajor, RowMajor]),
+                (3, [RowMajor, ColumnMajor, RowMajor]),
+                (1024 - depth % 1024, [RowMajor, RowMajor, ColumnMajor]),
+                (5, [ColumnMajor, RowMajor, RowMajor]),
+            ] {
+                let got = computed(isa, &Case { extents, gap, layouts }, &inputs);
+                let same = got.iter().zip(&want).all(|(got, want)| got.to_bits() == want.to_bits());
+                assert!(same, "{isa:?}, {extents:?}, {layouts:?}, {gap} between lines");
+            }
+        }
+    }
+}
+
+#[test]
+fn extents_and_lengths_are_checked() {
+    let extents = Extents { rows: 4, depth: 3, columns: 5, width: 2 };
+    let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
+    let new = |extents| Attention::new(Isa::best(), extents, layouts, &[], 1.0);
+    assert!(new(Extents { columns: 0, ..extents }).is_none());
+    assert!(new(Extents { columns: Softmax::MOST + 1, ..extents }).is_none());
+    let attention = new(extents).unwrap();
+    let (keys, values) = (numbers(15, 0), numbers(10, 0));
+    let mut packed = vec![0.0; attention.packed_len()];
+    assert!(attention.pack(matrix(&keys[1..], 3), matrix(&values, 2), &mut packed).is_err());
+    assert!(attention.pack(matrix(&keys, 3), matrix(&values, 3), &mut packed).is_err());
+    assert!(attention.pack(matrix(&keys, 3), matrix(&values, 2), &mut packed[1..]).is_err());
+    attention.pack(matrix(&keys, 3), matrix(&values, 2), &mut packed).unwrap();
+    let mut scratch = vec![0.0; attention.scratch_len(3)];
+    let mut run = |queries: usize, output: usize, stride: usize, count: usize| {
+        let (queries, mut output) = (numbers(queries, 0), vec![0.0; output]);
+        let output = Out::of(&mut output);
+        let rows = Rows { queries: matrix(&queries, 3), terms: &[], output, stride };
+        attention.compute(rows, count, &packed, &mut scratch)
+    };
+    assert!(run(12, 8, 2, 4).is_ok());
+    assert!(run(11, 8, 2, 4).is_err());
+    assert!(run(12, 7, 2, 4).is_err());
+    assert!(run(12, 8, 1, 4).is_err(), "rows that overlap");
+    assert!(run(15, 10, 2, 5).is_err(), "more rows than a block");
+}

@@ -1,0 +1,232 @@
+//! Scaled dot-product attention, joined and apart.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use nnburst_executor::{Checkpoint, Control, Input, Output, Plan, RunError};
+use nnburst_hal::{Operand, OperandType, OperationType as Op, View, ViewMut};
+
+use crate::net::{Net, compare, floats, options, some_bytes};
+
+/// Extents of an attention.
+#[derive(Clone, Copy, Debug)]
+struct Extents {
+    batch: u32,
+    heads: u32,
+    rows: u32,
+    depth: u32,
+    columns: u32,
+    width: u32,
+}
+
+/// What differs from one head behind the other with a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twist {
+    None,
+    /// Keys are transposed, where the product could take them as they are.
+    Transposed,
+    /// Nothing is moved, neither ahead nor behind.
+    Unmoved,
+    /// A mask for each batch and column, and a bias for each head, row and column.
+    Masked,
+    /// The same, the scores being the second operand.
+    MaskedFirst,
+    /// What is masked is taken off the scores.
+    Less,
+    /// Keys and values are one for all heads.
+    Shared,
+    /// Queries, keys and values are columns of one product.
+    Columns,
+    /// The scores are a result, too.
+    Scores,
+    /// Their shares are.
+    Shares,
+    /// A sum of the scores has an activation.
+    Activated,
+    /// The queries are a result in the order of heads.
+    Queries,
+    /// SOFTMAX along the rows.
+    ByRow,
+}
+
+fn transpose(net: &mut Net, x: u32, order: [i32; 4]) -> u32 {
+    let order = net.ints(&[4], &order);
+    net.op(Op::Transpose, &[x, order])
+}
+
+fn reshape(net: &mut Net, x: u32, extents: [u32; 4]) -> u32 {
+    let extents = net.ints(&[4], &extents.map(|extent| i32::try_from(extent).unwrap()));
+    net.op(Op::Reshape, &[x, extents])
+}
+
+/// The operand `[batch, count, heads * width]` as `[batch, heads, count, width]`.
+fn by_head(net: &mut Net, twist: Twist, x: u32, [batch, count, heads, width]: [u32; 4]) -> u32 {
+    if twist == Twist::Unmoved {
+        return reshape(net, x, [batch, heads, count, width]);
+    }
+    let x = reshape(net, x, [batch, count, heads, width]);
+    transpose(net, x, [0, 2, 1, 3])
+}
+
+fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
+    let Extents { batch, heads, rows, depth, columns, width } = of;
+    let key_heads = if twist == Twist::Shared { 1 } else { heads };
+    let none = net.int(0);
+    let [queries, keys, values] = if twist == Twist::Columns {
+        let all = net.input(&[batch * rows, 3 * heads * depth]);
+        net.split(all, 1, 3).try_into().unwrap()
+    } else {
+        let queries = net.input(&[batch, rows, heads * depth]);
+        let [keys, values] =
+            [depth, width].map(|width| net.input(&[batch, columns, key_heads * width]));
+        [queries, keys, values]
+    };
+    let queries = by_head(net, twist, queries, [batch, rows, heads, depth]);
+    let mut keys = by_head(net, twist, keys, [batch, columns, key_heads, depth]);
+    let values = by_head(net, twist, values, [batch, columns, key_heads, width]);
+    if twist == Twist::Transposed {
+        keys = transpose(net, keys, [0, 1, 3, 2]);
+    }
+    let mut scores = net.matmul(queries, keys, twist != Twist::Transposed);
+    let scale = Operand::tensor(OperandType::TensorFloat32, vec![1]);
+    let scale = net.constant(scale, &0.25f32.to_le_bytes());
+    scores = net.op(Op::Mul, &[scores, scale, none]);
+    if matches!(twist, Twist::Masked | Twist::MaskedFirst | Twist::Less | Twist::Activated) {
+        let mask = net.input(&[batch, 1, 1, columns]);
+        let bias = net.weights(&[1, heads, rows, columns]);
+        let (act, which) = match twist {
+            Twist::Activated => (net.int(1), Op::Add),
+            Twist::Less => (none, Op::Sub),
+            _ => (none, Op::Add),
+        };
+        let of = |scores, other| match twist {
+            Twist::MaskedFirst => [other, scores, act],
+            _ => [scores, other, act],
+        };
+        scores = net.op(which, &of(scores, mask));
+        scores = net.op(Op::Add, &of(scores, bias));
+    }
+    let beta = Operand::scalar(OperandType::Float32);
+    let beta = net.constant(beta, &0.5f32.to_le_bytes());
+    let shares = if twist == Twist::ByRow {
+        let axis = net.int(2);
+        net.op(Op::Softmax, &[scores, beta, axis])
+    } else {
+        net.op(Op::Softmax, &[scores, beta])
+    };
+    let mut mixed = net.matmul(shares, values, false);
+    if twist != Twist::Unmoved {
+        mixed = transpose(net, mixed, [0, 2, 1, 3]);
+    }
+    let more = match twist {
+        Twist::Scores => scores,
+        Twist::Shares => shares,
+        Twist::Queries => queries,
+        _ => return vec![mixed],
+    };
+    vec![mixed, more]
+}
+
+#[test]
+fn attention_is_one_step_with_the_same_bits() {
+    let extents = |[batch, heads, rows, depth, columns, width]: [u32; 6]| Extents {
+        batch,
+        heads,
+        rows,
+        depth,
+        columns,
+        width,
+    };
+    for (twist, left) in [
+        (Twist::None, Some(0)),
+        (Twist::Transposed, Some(0)),
+        (Twist::Unmoved, Some(0)),
+        (Twist::Masked, Some(0)),
+        (Twist::MaskedFirst, Some(0)),
+        (Twist::Less, Some(0)),
+        (Twist::Shared, Some(0)),
+        (Twist::Columns, Some(0)),
+        (Twist::Queries, Some(1)),
+        (Twist::Scores, None),
+        (Twist::Shares, None),
+        (Twist::Activated, None),
+        (Twist::ByRow, None),
+    ] {
+        for of in [[1, 1, 1, 1, 1, 1], [2, 3, 5, 4, 7, 6], [1, 2, 100, 20, 200, 8]] {
+            let mut of = extents(of);
+            if matches!(twist, Twist::Columns) {
+                (of.columns, of.width) = (of.rows, of.depth);
+            }
+            let mut net = Net::new(floats());
+            let outputs = attention(&mut net, of, twist);
+            let model = net.model(&outputs);
+            compare(&format!("{twist:?} of {of:?}"), &model, |isa, kernels, _| {
+                let is_one = kernels.contains(&"attention_f32");
+                if of.rows == 1 {
+                    return; // without rows to tell apart patterns are others
+                }
+                assert_eq!(is_one, left.is_some(), "{twist:?}, {isa:?}: {kernels:?}");
+                if let Some(left) = left {
+                    assert_eq!(kernels.len(), 1 + left, "{twist:?}, {isa:?}: {kernels:?}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn attentions_one_behind_the_other_each_become_a_step() {
+    let of = Extents { batch: 1, heads: 2, rows: 9, depth: 8, columns: 9, width: 8 };
+    let mut net = Net::new(floats());
+    let mut x = net.input(&[1, 9, 16]);
+    for _ in 0..2 {
+        let parts: [u32; 3] = std::array::from_fn(|_| net.sum(x, x));
+        let [queries, keys, values] =
+            parts.map(|part| by_head(&mut net, Twist::None, part, [1, 9, 2, 8]));
+        let scores = net.matmul(queries, keys, true);
+        let beta = net.constant(Operand::scalar(OperandType::Float32), &1f32.to_le_bytes());
+        let shares = net.op(Op::Softmax, &[scores, beta]);
+        let mixed = net.matmul(shares, values, false);
+        let mixed = transpose(&mut net, mixed, [0, 2, 1, 3]);
+        x = reshape(&mut net, mixed, [1, 1, of.rows, of.heads * of.width]);
+    }
+    let model = net.model(&[x]);
+    compare("two layers", &model, |isa, kernels, _| {
+        let count = kernels.iter().filter(|&&kernel| kernel == "attention_f32").count();
+        assert_eq!((count, kernels.len()), (2, 8), "{isa:?}: {kernels:?}");
+    });
+}
+
+/// Stops the run at a poll that only one within the step is.
+#[derive(Debug, Default)]
+struct Polls {
+    count: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Checkpoint for Polls {
+    fn pass(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) == 12 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_long_attention_stops_within() {
+    let long = 3000;
+    let of = Extents { batch: 1, heads: 1, rows: long, depth: 64, columns: long, width: 64 };
+    let mut net = Net::new(floats());
+    let outputs = attention(&mut net, of, Twist::Unmoved);
+    let model = net.model(&outputs);
+    let plan = Plan::compile(&model, &options()).unwrap();
+    assert_eq!(plan.labels().count(), 1);
+    let operands = model.main.input_indexes.iter().map(|&at| &model.main.operands[at as usize]);
+    let inputs: Vec<Vec<u8>> = operands.map(|operand| some_bytes(operand, 1)).collect();
+    let inputs: Vec<_> = inputs.iter().map(|bytes| Input::new(View::of(bytes))).collect();
+    let mut output = vec![0; 4 * 64 * long as usize];
+    let polls = Polls::default();
+    let control =
+        Control { checkpoint: Some(&polls), stop: Some(&polls.stop), ..Control::default() };
+    let ran = plan.session().run(&inputs, &[Output::new(ViewMut::of(&mut output))], &control);
+    assert_eq!(ran.err(), Some(RunError::Stopped));
+}
