@@ -22,6 +22,10 @@ enum Twist {
     Negative,
     /// The same, and another operation reads that.
     NegativeShown,
+    /// Factors and shifts of columns are in weights behind it.
+    Unscaled,
+    /// The same, of a mean that another operation reads.
+    UnscaledShown,
 }
 
 fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u32> {
@@ -44,6 +48,15 @@ fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u
     let variance = net.op(Op::Mean, &[square, axes, keep]);
     let more = net.op(Op::Add, &pair(variance, little));
     let root = net.op(Op::Rsqrt, &[more]);
+    if matches!(twist, Twist::Unscaled | Twist::UnscaledShown) {
+        let moved = net.op(Op::Mul, &pair(root, mean));
+        let zero = Operand::tensor(OperandType::TensorFloat32, vec![1]);
+        let zero = net.constant(zero, &0f32.to_le_bytes());
+        let shift = net.op(Op::Sub, &[zero, moved, none]);
+        let scaled = net.op(Op::Mul, &pair(x, root));
+        let y = net.op(Op::Add, &pair(scaled, shift));
+        return if twist == Twist::Unscaled { vec![y] } else { vec![y, mean] };
+    }
     let factor = net.op(Op::Mul, &pair(root, factors));
     let (scaled, shift) = if is_negative {
         let moved = net.op(Op::Mul, &pair(negative, factor));
@@ -74,6 +87,8 @@ fn a_layer_normalisation_is_one_step_with_the_same_bits() {
         (Twist::ByRow, false),
         (Twist::Negative, true),
         (Twist::NegativeShown, false),
+        (Twist::Unscaled, true),
+        (Twist::UnscaledShown, false),
     ] {
         for extents in [[7, 7], [5, 48], [3, 21]] {
             if twist == Twist::ByRow && extents[0] != extents[1] {

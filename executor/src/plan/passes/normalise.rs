@@ -1,11 +1,13 @@
-//! The eleven or twelve steps of a layer normalisation that become one: each of them reads from L2
+//! The ten to twelve steps of a layer normalisation that become one: each of them reads from L2
 //! what the one before wrote there, which takes most of the time.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use nnburst_kernels::kernels::binary_f32::Arithmetic;
 use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::AlignedBytes;
 use nnburst_kernels::tensor::rows::Port;
 
 use super::compose::same;
@@ -169,6 +171,29 @@ impl Pattern<'_> {
         }
     }
 
+    /// The normalisation of the steps up to `last`, from the one `at` of the stage on, if nobody
+    /// else reads what lies between, and all of it is in one piece.
+    fn found(
+        &self,
+        at: usize,
+        inputs: [DraftPlace; 3],
+        [columns, last]: [usize; 2],
+        reads: &[usize],
+        little: f32,
+        isa: Isa,
+    ) -> Option<Found> {
+        let mut reads = reads.iter().enumerate();
+        let mut fits = reads.all(|(step, &operands)| self.is_read_by(step, operands));
+        let [output] = &self.steps[last].outputs[..] else { return None };
+        fits &= inputs.iter().chain([output]).all(|place| place.apart().is_none());
+        let row = columns.checked_mul(size_of::<f32>()).filter(|&row| row > 0)?;
+        let x = &inputs[0];
+        fits &= x.len().is_multiple_of(row) && output.len() == x.len();
+        let (steps, rows) = (at..at + last + 1, x.len() / row);
+        let norm = LayerNorm::new(isa, columns, little)?;
+        fits.then_some(Found { steps, inputs, norm, rows, columns })
+    }
+
     /// The same of two operands that are spread alike, the first of which is the result of a step.
     fn behind(&self, at: usize, which: Arithmetic, from: usize) -> Option<&DraftPlace> {
         let [a, b] = self.operands(at, which, [Spread::Each; 2])?;
@@ -179,10 +204,49 @@ impl Pattern<'_> {
     }
 }
 
-/// A normalisation with `f = gamma / sqrt(variance + little)`, in the order of either layout.
+/// The steps from one on that make 1 over the deviation of each row of `x`, and where they are.
+struct Deviation {
+    distance: usize,
+    square: usize,
+    variance: usize,
+    sum: usize,
+    root: usize,
+}
+
+impl Deviation {
+    /// What is added to the variance, if these are the steps, and the mean is step 0.
+    fn little(&self, pattern: &Pattern<'_>, x: &DraftPlace, columns: usize) -> Option<f32> {
+        use Arithmetic::{Add, Mul, Sub};
+        let &Self { distance, square, variance, sum, root } = self;
+        let (steps, mean) = (pattern.steps, 0);
+        let [from, less] = pattern.operands(distance, Sub, [Spread::Each, Spread::Row])?;
+        let mut fits = same(pattern.draft, x, from) && pattern.is_result(less, mean);
+        fits &= pattern.is_result(pattern.behind(square, Mul, distance)?, distance);
+        fits &= steps[variance].recipe == Some(Recipe::Means { columns });
+        fits &= pattern.is_result(steps[variance].inputs.first()?, square);
+        let [of, little] = pattern.operands(sum, Add, [Spread::Each, Spread::One])?;
+        fits &= pattern.is_result(of, variance);
+        fits &= steps[root].recipe == Some(Recipe::InverseRoots);
+        fits &= pattern.is_result(steps[root].inputs.first()?, sum);
+        number(little).filter(|_| fits)
+    }
+}
+
+/// The only number of a constant.
+fn number(place: &DraftPlace) -> Option<f32> {
+    let DraftPlace::Constant(bytes) = place else { return None };
+    let &[number] = bytes.typed::<f32>() else { return None };
+    Some(number)
+}
+
 fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
+    scaled(draft, readers, at, isa).or_else(|| unscaled(draft, readers, at, isa))
+}
+
+/// A normalisation with `f = gamma / sqrt(variance + little)`, in the order of either layout.
+fn scaled(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
     use Arithmetic::{Add, Mul, Sub};
-    use Spread::{Column, Each, One, Row};
+    use Spread::{Column, Each, Row};
     let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
     let is_negative = draft.steps.get(at + 1)?.recipe == Some(Recipe::Negatives);
     let layout = if is_negative { WITH_NEGATIVE } else { WITH_DIFFERENCE };
@@ -191,18 +255,12 @@ fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> 
     let (mean, last) = (0, layout.last);
     let steps = pattern.steps;
     let x = steps[mean].inputs.first()?;
-    let [from, less] = pattern.operands(distance, Sub, [Each, Row])?;
-    let mut fits = same(draft, x, from) && pattern.is_result(less, mean);
+    let deviation = Deviation { distance, square, variance, sum, root };
+    let little = deviation.little(&pattern, x, columns)?;
+    let mut fits = true;
     if let Some(negative) = layout.negative {
         fits &= pattern.is_result(steps[negative].inputs.first()?, mean);
     }
-    fits &= pattern.is_result(pattern.behind(square, Mul, distance)?, distance);
-    fits &= steps[variance].recipe == Some(Recipe::Means { columns });
-    fits &= pattern.is_result(steps[variance].inputs.first()?, square);
-    let [of, little] = pattern.operands(sum, Add, [Each, One])?;
-    fits &= pattern.is_result(of, variance);
-    fits &= steps[root].recipe == Some(Recipe::InverseRoots);
-    fits &= pattern.is_result(steps[root].inputs.first()?, sum);
     let [of, gamma] = pattern.operands(factor, Mul, [Row, Column])?;
     fits &= pattern.is_result(of, root);
     fits &= same(draft, x, pattern.behind(scaled, Mul, factor)?);
@@ -214,18 +272,43 @@ fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> 
     };
     fits &= pattern.is_result(of, moved);
     fits &= pattern.is_result(pattern.behind(last, Add, scaled)?, shift);
-    // Nobody else reads what lies between.
-    let mut reads = layout.reads.iter().enumerate();
-    fits &= reads.all(|(step, &operands)| pattern.is_read_by(step, operands));
-    let places = [x, gamma, beta, steps[last].outputs.first()?];
-    fits &= places.iter().all(|place| place.apart().is_none());
     let row = columns.checked_mul(size_of::<f32>())?;
-    fits &= gamma.len() == row && beta.len() == row && x.len().is_multiple_of(row);
-    fits &= steps[last].outputs.len() == 1 && places[3].len() == x.len();
-    let DraftPlace::Constant(little) = little else { return None };
-    let &[little] = little.typed::<f32>() else { return None };
-    let norm = LayerNorm::new(isa, columns, little)?;
+    fits &= gamma.len() == row && beta.len() == row;
     let inputs = [x, gamma, beta].map(Clone::clone);
-    let (steps, rows) = (at..at + layout.steps, x.len() / row);
-    fits.then_some(Found { steps, inputs, norm, rows, columns })
+    fits.then(|| pattern.found(at, inputs, [columns, last], layout.reads, little, isa))?
+}
+
+/// `x * f + (zero - mean * f)` with `f = 1 / sqrt(variance + little)`, which is what is left where
+/// the factors and shifts of columns went into the weights behind.
+fn unscaled(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
+    use Arithmetic::{Add, Mul, Sub};
+    use Spread::{Each, One, Row};
+    /// Columns that a factor and a shift are written down for, at most.
+    const MOST: usize = 1 << 14;
+    const READS: [usize; 9] = [2, 2, 1, 1, 1, 2, 1, 1, 1];
+    let [mean, moved, shift, scaled, last] = [0, 6, 7, 8, 9];
+    let deviation = Deviation { distance: 1, square: 2, variance: 3, sum: 4, root: 5 };
+    let root = deviation.root;
+    let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
+    let pattern = Pattern { draft, readers, steps: draft.steps.get(at..=at + last)? };
+    let x = pattern.steps[mean].inputs.first()?;
+    let little = deviation.little(&pattern, x, columns)?;
+    let mut fits = pattern.is_result(pattern.behind(moved, Mul, root)?, mean);
+    let [zero, of] = pattern.operands(shift, Sub, [One, Each])?;
+    fits &= pattern.is_result(of, moved);
+    let [of, by] = pattern.operands(scaled, Mul, [Each, Row])?;
+    fits &= same(draft, x, of) && pattern.is_result(by, root);
+    let [of, by] = pattern.operands(last, Add, [Each, Row])?;
+    fits &= pattern.is_result(of, scaled) && pattern.is_result(by, shift);
+    if !fits || columns > MOST {
+        return None;
+    }
+    // A product with 1 and the one shift for all columns are the same bits.
+    let constants = [1.0, number(zero)?].map(|number: f32| {
+        let mut bytes = AlignedBytes::zeroed(columns * size_of::<f32>());
+        bytes.typed_mut::<f32>().fill(number);
+        DraftPlace::Constant(Arc::new(bytes))
+    });
+    let [gamma, beta] = constants;
+    pattern.found(at, [x.clone(), gamma, beta], [columns, last], &READS, little, isa)
 }
