@@ -22,7 +22,7 @@ pub(super) static DEPTHWISE_CONV_2D: Op = Op { lower };
 
 /// A depthwise convolution with its operands read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Depthwise {
+pub(super) struct DepthwiseConv {
     pub(super) sliding: Sliding,
     /// Output channels per input channel.
     pub(super) multiplier: usize,
@@ -53,7 +53,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         filter_extents(&filter, wanted, |[one, .., c]| one == 1 && Some(c) == outputs)?;
     check_bias(&bias, channels_out)?;
     let sliding = Sliding::new(op, image, &window, filter_h, filter_w, channels_out, activation)?;
-    let conv = Depthwise { sliding, multiplier };
+    let conv = DepthwiseConv { sliding, multiplier };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
@@ -61,7 +61,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-impl Depthwise {
+impl DepthwiseConv {
     /// The windows as kernels take them: every channel has one filter.
     fn patches(&self) -> Patches {
         self.sliding.patches(self.multiplier)
@@ -92,7 +92,7 @@ impl Depthwise {
         Ok(true)
     }
 
-    /// As [`Depthwise::real`], of 8-bit values.
+    /// As [`DepthwiseConv::real`], of 8-bit values.
     pub(super) fn bytes(
         &self,
         op: &mut OpBuilder<'_>,
@@ -125,7 +125,7 @@ impl Depthwise {
     }
 }
 
-impl Taps for Depthwise {
+impl Taps for DepthwiseConv {
     const CHANNEL_DIM: usize = 3;
 
     fn lines(&self) -> usize {
@@ -162,7 +162,7 @@ impl Taps for Depthwise {
     }
 }
 
-fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
+fn real<T: Real>(op: &mut OpBuilder<'_>, conv: DepthwiseConv) -> Lowered {
     if conv.sliding.input.channels == 1 && real_of_one_channel::<T>(op, &conv)? {
         return Ok(());
     }
@@ -176,7 +176,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
 }
 
 /// As [`of_one_channel`], of real numbers.
-fn real_of_one_channel<T: Real>(op: &mut OpBuilder<'_>, conv: &Depthwise) -> Lowered<bool> {
+fn real_of_one_channel<T: Real>(op: &mut OpBuilder<'_>, conv: &DepthwiseConv) -> Lowered<bool> {
     let filters = conv.sliding.output.channels;
     let gemm = constants(op).and_then(|(filter, bias)| {
         let (filter, bias) = (T::widened(filter.typed()), T::widened(bias.typed()));
@@ -194,8 +194,8 @@ fn real_of_one_channel<T: Real>(op: &mut OpBuilder<'_>, conv: &Depthwise) -> Low
     Ok(true)
 }
 
-fn byte(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
-    let requantise = Requantise::new(op, Depthwise::CHANNEL_DIM, conv.sliding.activation)?;
+fn byte(op: &mut OpBuilder<'_>, conv: DepthwiseConv) -> Lowered {
+    let requantise = Requantise::new(op, DepthwiseConv::CHANNEL_DIM, conv.sliding.activation)?;
     if conv.sliding.input.channels == 1 && of_one_channel(op, &conv, &requantise)? {
         return Ok(());
     }
@@ -211,7 +211,7 @@ fn byte(op: &mut OpBuilder<'_>, conv: Depthwise) -> Lowered {
 /// Returns whether it is computed so.
 fn of_one_channel(
     op: &mut OpBuilder<'_>,
-    conv: &Depthwise,
+    conv: &DepthwiseConv,
     requantise: &Requantise,
 ) -> Lowered<bool> {
     let filters = conv.sliding.output.channels;

@@ -16,7 +16,7 @@ use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
 use super::conv_taps::{self, Taps};
-use super::depthwise_conv_2d::Depthwise;
+use super::depthwise_conv_2d::DepthwiseConv;
 use super::staged::{AS_IS, MAX_GROUPS, Staged, in_single_precision};
 use super::support::{Image, Window};
 use crate::lowering::{Label, Lowered, OpBuilder};
@@ -69,9 +69,9 @@ impl Conv {
     }
 
     /// The depthwise convolution that it is where each group reads one channel.
-    fn depthwise(&self) -> Option<Depthwise> {
+    fn depthwise(&self) -> Option<DepthwiseConv> {
         let Self { sliding, group_in, group_out } = *self;
-        (group_in == 1).then_some(Depthwise { sliding, multiplier: group_out })
+        (group_in == 1).then_some(DepthwiseConv { sliding, multiplier: group_out })
     }
 
     fn label_of_group(&self) -> Result<Label, OpError> {

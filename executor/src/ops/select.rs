@@ -44,7 +44,7 @@ fn plainly<T: Element>(op: &mut OpBuilder<'_>) -> Lowered {
             let values = [a, b].map(|of| of.slice(part.clone()));
             let condition = condition.slice(part.clone());
             let steps = [1; 3];
-            isa.run(Choice { condition, values, steps, output: output.slice(part) });
+            isa.run(Select { condition, values, steps, output: output.slice(part) });
             Ok(())
         })
     });
@@ -52,7 +52,7 @@ fn plainly<T: Element>(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 /// A row of elements of one of two, as a condition says for each.
-pub(super) struct Choice<'a, T> {
+pub(super) struct Select<'a, T> {
     pub(super) condition: In<'a, u8>,
     pub(super) values: [In<'a, T>; 2],
     /// Elements of the condition and of the values from one result to the next: 1, or 0 where the
@@ -61,7 +61,7 @@ pub(super) struct Choice<'a, T> {
     pub(super) output: Out<'a, T>,
 }
 
-impl<T: Element> Loop for Choice<'_, T> {
+impl<T: Element> Loop for Select<'_, T> {
     #[inline(always)]
     fn run(self) {
         /// Elements at a time.

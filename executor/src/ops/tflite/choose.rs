@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::{Element, OpError, Shape};
 
 use super::arg::{ElementKind, OperatorCall, refused};
 use crate::lowering::Lowered;
-use crate::ops::select::Choice;
+use crate::ops::select::Select;
 
 /// Elements of the second or third input, as the first says; all three broadcast.
 pub(super) fn select(call: &mut OperatorCall<'_, '_>, broadcasts: bool) -> Lowered {
@@ -59,7 +59,7 @@ fn choose<T: Element>(call: &mut OperatorCall<'_, '_>, shape: &Shape, walk: Walk
                 let condition = condition.slice(first[0]..condition.len());
                 let values = [0, 1].map(|of| values[of].slice(first[of + 1]..values[of].len()));
                 let output = output.slice(row * len + part.start..row * len + part.end);
-                isa.run(Choice { condition, values, steps, output });
+                isa.run(Select { condition, values, steps, output });
                 Ok(())
             })?;
         }

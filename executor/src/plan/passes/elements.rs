@@ -9,7 +9,7 @@ use nnburst_kernels::kernels::transcendental_f32::Map;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, Out, poll};
 
-use super::runs::{Run, replace_runs};
+use super::runs::{Replacement, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::io::share_stride;
 use crate::lowering::pieces::Pieces;
@@ -307,7 +307,7 @@ impl Program {
     }
 }
 
-impl Run for Program {
+impl Replacement for Program {
     fn steps(&self) -> Range<usize> {
         self.steps.clone()
     }

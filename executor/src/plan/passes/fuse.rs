@@ -11,7 +11,7 @@ use nnburst_kernels::kernels::chain::{Chain, Combine, MAX_STAGES};
 use nnburst_kernels::kernels::lines::Lines;
 use nnburst_kernels::tensor::rows::Port;
 
-use super::runs::{Run, replace_runs};
+use super::runs::{Replacement, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::io::share_stride;
 use crate::lowering::part::StepPart;
@@ -35,7 +35,7 @@ struct Found {
     residual: Option<(Combine, DraftPlace)>,
 }
 
-impl Run for Found {
+impl Replacement for Found {
     fn steps(&self) -> Range<usize> {
         self.steps.clone()
     }

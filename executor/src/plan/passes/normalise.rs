@@ -11,7 +11,7 @@ use nnburst_kernels::tensor::AlignedBytes;
 use nnburst_kernels::tensor::rows::Port;
 
 use super::compose::same;
-use super::runs::{Run, replace_runs};
+use super::runs::{Replacement, replace_runs};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::pieces::Pieces;
 use crate::lowering::recipe::{Recipe, Spread};
@@ -87,7 +87,7 @@ struct Found {
     columns: usize,
 }
 
-impl Run for Found {
+impl Replacement for Found {
     fn steps(&self) -> Range<usize> {
         self.steps.clone()
     }

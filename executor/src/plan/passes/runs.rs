@@ -7,7 +7,7 @@ use nnburst_kernels::tensor::poll;
 use crate::lowering::draft::{Draft, DraftStep, Readers};
 
 /// What a pass found: the steps that it replaces, and how.
-pub(super) trait Run {
+pub(super) trait Replacement {
     /// The steps, as they are counted before any is replaced.
     fn steps(&self) -> Range<usize>;
 
@@ -17,7 +17,7 @@ pub(super) trait Run {
 
 /// Replaces each run that `find` sees from a step on, for so many threads; where it sees one, it
 /// looks again behind it. A preparation that is to end leaves the steps as they are.
-pub(super) fn replace_runs<R: Run>(
+pub(super) fn replace_runs<R: Replacement>(
     draft: &mut Draft,
     threads: usize,
     find: impl Fn(&Draft, &Readers, usize) -> Option<R>,

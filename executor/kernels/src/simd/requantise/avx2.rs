@@ -16,7 +16,7 @@ use crate::simd::vector_i32::{I32Simd, I32x8, lanes_of, store_few};
 
 /// Multipliers of eight channels, loaded once for many rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes {
+pub(crate) struct Avx2Lanes {
     fraction: __m256i,
     left: __m256i,
     right: __m256i,
@@ -27,7 +27,7 @@ pub(crate) struct Lanes {
     high: __m256i,
 }
 
-impl Lanes {
+impl Avx2Lanes {
     /// # Safety
     /// Eight channels are there from `channel` on.
     #[inline]
@@ -92,7 +92,7 @@ impl Lanes {
 
 /// Multipliers of eight channels for [`super::Quick`].
 #[derive(Clone, Copy)]
-pub(crate) struct QuickLanes {
+pub(crate) struct Avx2QuickLanes {
     even: __m256i,
     odd: __m256i,
     even_addend: __m256i,
@@ -100,7 +100,7 @@ pub(crate) struct QuickLanes {
     right: __m256i,
 }
 
-impl QuickLanes {
+impl Avx2QuickLanes {
     /// Means something only where all channels are quick.
     ///
     /// # Safety
@@ -141,8 +141,8 @@ impl QuickLanes {
     }
 }
 
-/// As [`QuickLanes::rounded`] for multipliers of any kind, of sixteen channels. Rare, so it is kept
-/// out of the way of the code around.
+/// As [`Avx2QuickLanes::rounded`] for multipliers of any kind, of sixteen channels. Rare, so it is
+/// kept out of the way of the code around.
 ///
 /// # Safety
 /// The channels are there.
@@ -153,7 +153,7 @@ pub(crate) unsafe fn general(channels: &Channels, values: &mut [__m256i; 2]) {
     let unsigned = _mm256_set1_epi32(super::offset(channels.low));
     for (at, value) in values.iter_mut().enumerate() {
         // SAFETY: as the caller promises.
-        let lanes = unsafe { Lanes::load(channels, at * 8) };
+        let lanes = unsafe { Avx2Lanes::load(channels, at * 8) };
         *value = _mm256_add_epi32(lanes.stored(*value), unsigned);
     }
 }
@@ -195,36 +195,36 @@ impl Narrow {
 }
 
 impl RequantiseSimd for I32x8 {
-    type Multipliers = Lanes;
-    type Quick = QuickLanes;
+    type Multipliers = Avx2Lanes;
+    type Quick = Avx2QuickLanes;
     type Narrow = Narrow;
 
     #[inline(always)]
-    unsafe fn multipliers(_: Avx2, channels: &Channels, channel: usize) -> Lanes {
+    unsafe fn multipliers(_: Avx2, channels: &Channels, channel: usize) -> Avx2Lanes {
         // SAFETY: as the caller promises.
-        unsafe { Lanes::load(channels, channel) }
+        unsafe { Avx2Lanes::load(channels, channel) }
     }
 
     #[inline(always)]
-    fn scaled(self, by: &Lanes) -> Self {
+    fn scaled(self, by: &Avx2Lanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.scaled(self.0) })
     }
 
     #[inline(always)]
-    fn stored(self, by: &Lanes) -> Self {
+    fn stored(self, by: &Avx2Lanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.stored(self.0) })
     }
 
     #[inline(always)]
-    unsafe fn quick(_: Avx2, channels: &Channels, channel: usize) -> QuickLanes {
+    unsafe fn quick(_: Avx2, channels: &Channels, channel: usize) -> Avx2QuickLanes {
         // SAFETY: as the caller promises.
-        unsafe { QuickLanes::load(channels, channel) }
+        unsafe { Avx2QuickLanes::load(channels, channel) }
     }
 
     #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+    fn rounded<const NEGATIVE: bool>(self, by: &Avx2QuickLanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.rounded::<NEGATIVE>(self.0) })
     }

@@ -18,7 +18,7 @@ use crate::simd::vector_i32::I32x16;
 
 /// Multipliers of sixteen channels, loaded once for many rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes {
+pub(crate) struct Avx512Lanes {
     fraction: __m512i,
     left: __m512i,
     right: __m512i,
@@ -30,7 +30,7 @@ pub(crate) struct Lanes {
     high: __m512i,
 }
 
-impl Lanes {
+impl Avx512Lanes {
     /// # Safety
     /// Sixteen channels are there from `channel` on.
     #[inline]
@@ -108,7 +108,7 @@ impl Lanes {
 
 /// Multipliers of sixteen channels for [`super::Quick`].
 #[derive(Clone, Copy)]
-pub(crate) struct QuickLanes {
+pub(crate) struct Avx512QuickLanes {
     even: __m512i,
     odd: __m512i,
     even_addend: __m512i,
@@ -118,7 +118,7 @@ pub(crate) struct QuickLanes {
     right: __m512i,
 }
 
-impl QuickLanes {
+impl Avx512QuickLanes {
     /// Means something only where all channels are quick.
     ///
     /// # Safety
@@ -199,7 +199,7 @@ unsafe fn quick<const NEGATIVE: bool, const ROWS: usize, const VECTORS: usize>(
 ) {
     unrolled!(4: v < VECTORS, {
         // SAFETY: as the caller promises.
-        let lanes = unsafe { QuickLanes::load(channels, v * 16) };
+        let lanes = unsafe { Avx512QuickLanes::load(channels, v * 16) };
         unrolled!(16: r < ROWS, {
             // SAFETY: as the caller promises.
             values[r][v] = unsafe { lanes.rounded::<NEGATIVE>(values[r][v]) };
@@ -219,7 +219,7 @@ pub(crate) unsafe fn general(channels: &Channels, values: &mut [__m512i], vector
     let unsigned = _mm512_set1_epi32(super::offset(channels.low));
     for (at, value) in values.iter_mut().enumerate() {
         // SAFETY: as the caller promises.
-        let lanes = unsafe { Lanes::load(channels, at % vectors * 16) };
+        let lanes = unsafe { Avx512Lanes::load(channels, at % vectors * 16) };
         *value = _mm512_add_epi32(lanes.stored(*value), unsigned);
     }
 }
@@ -259,36 +259,36 @@ impl Narrow {
 }
 
 impl RequantiseSimd for I32x16 {
-    type Multipliers = Lanes;
-    type Quick = QuickLanes;
+    type Multipliers = Avx512Lanes;
+    type Quick = Avx512QuickLanes;
     type Narrow = Narrow;
 
     #[inline(always)]
-    unsafe fn multipliers(_: Avx512, channels: &Channels, channel: usize) -> Lanes {
+    unsafe fn multipliers(_: Avx512, channels: &Channels, channel: usize) -> Avx512Lanes {
         // SAFETY: as the caller promises.
-        unsafe { Lanes::load(channels, channel) }
+        unsafe { Avx512Lanes::load(channels, channel) }
     }
 
     #[inline(always)]
-    fn scaled(self, by: &Lanes) -> Self {
+    fn scaled(self, by: &Avx512Lanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.scaled(self.0) })
     }
 
     #[inline(always)]
-    fn stored(self, by: &Lanes) -> Self {
+    fn stored(self, by: &Avx512Lanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.stored(self.0) })
     }
 
     #[inline(always)]
-    unsafe fn quick(_: Avx512, channels: &Channels, channel: usize) -> QuickLanes {
+    unsafe fn quick(_: Avx512, channels: &Channels, channel: usize) -> Avx512QuickLanes {
         // SAFETY: as the caller promises.
-        unsafe { QuickLanes::load(channels, channel) }
+        unsafe { Avx512QuickLanes::load(channels, channel) }
     }
 
     #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+    fn rounded<const NEGATIVE: bool>(self, by: &Avx512QuickLanes) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { by.rounded::<NEGATIVE>(self.0) })
     }

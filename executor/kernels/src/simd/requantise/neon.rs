@@ -11,7 +11,7 @@ use crate::simd::vector_i32::{I32Simd, I32x4x2, lanes_of};
 
 /// Multipliers of four channels, loaded once for many rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes {
+pub(crate) struct NeonLanes {
     fraction: int32x4_t,
     left: int32x4_t,
     /// Negative: the instruction shifts to the left.
@@ -21,7 +21,7 @@ pub(crate) struct Lanes {
     high: int32x4_t,
 }
 
-impl Lanes {
+impl NeonLanes {
     /// # Safety
     /// Four channels are there from `channel` on.
     #[inline]
@@ -68,44 +68,44 @@ impl Lanes {
 
 /// Multipliers of eight channels, and what makes stored values unsigned.
 #[derive(Clone, Copy)]
-pub(crate) struct QuickLanes {
-    lanes: [Lanes; 2],
+pub(crate) struct NeonQuickLanes {
+    lanes: [NeonLanes; 2],
     offset: i32,
 }
 
 impl RequantiseSimd for I32x4x2 {
-    type Multipliers = [Lanes; 2];
+    type Multipliers = [NeonLanes; 2];
     /// The multiplication of this instruction set rounds as it should, so there is nothing quicker.
-    type Quick = QuickLanes;
+    type Quick = NeonQuickLanes;
     type Narrow = (i32, i32, i32);
 
     #[inline(always)]
-    unsafe fn multipliers(_: Neon, channels: &Channels, channel: usize) -> [Lanes; 2] {
+    unsafe fn multipliers(_: Neon, channels: &Channels, channel: usize) -> [NeonLanes; 2] {
         // SAFETY: as the caller promises.
-        unsafe { [Lanes::load(channels, channel), Lanes::load(channels, channel + 4)] }
+        unsafe { [NeonLanes::load(channels, channel), NeonLanes::load(channels, channel + 4)] }
     }
 
     #[inline(always)]
-    fn scaled(self, [low, high]: &[Lanes; 2]) -> Self {
+    fn scaled(self, [low, high]: &[NeonLanes; 2]) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         unsafe { Self([low.scaled(self.0[0]), high.scaled(self.0[1])]) }
     }
 
     #[inline(always)]
-    fn stored(self, [low, high]: &[Lanes; 2]) -> Self {
+    fn stored(self, [low, high]: &[NeonLanes; 2]) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         unsafe { Self([low.stored(self.0[0]), high.stored(self.0[1])]) }
     }
 
     #[inline(always)]
-    unsafe fn quick(isa: Neon, channels: &Channels, channel: usize) -> QuickLanes {
+    unsafe fn quick(isa: Neon, channels: &Channels, channel: usize) -> NeonQuickLanes {
         // SAFETY: as the caller promises.
         let lanes = unsafe { Self::multipliers(isa, channels, channel) };
-        QuickLanes { lanes, offset: offset(channels.low) }
+        NeonQuickLanes { lanes, offset: offset(channels.low) }
     }
 
     #[inline(always)]
-    fn rounded<const NEGATIVE: bool>(self, by: &QuickLanes) -> Self {
+    fn rounded<const NEGATIVE: bool>(self, by: &NeonQuickLanes) -> Self {
         self.stored(&by.lanes).add(self.filled(by.offset))
     }
 

@@ -44,7 +44,7 @@ fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
         // SAFETY: the machine has it; sixteen channels; a vector is sixteen numbers.
         let got: [i32; 16] = unsafe {
             std::mem::transmute(
-                avx512::Lanes::load(channels, 0).stored(_mm512_set1_epi32(accumulator)),
+                avx512::Avx512Lanes::load(channels, 0).stored(_mm512_set1_epi32(accumulator)),
             )
         };
         assert_eq!(got, want, "avx512 {accumulator} by {channels:?}");
@@ -54,7 +54,7 @@ fn check_x86(channels: &Channels, accumulator: i32, want: [i32; 16]) {
             // SAFETY: the machine has it; eight channels from `first` on; a vector is eight
             // numbers.
             let got: [i32; 8] = unsafe {
-                let lanes = avx2::Lanes::load(channels, first);
+                let lanes = avx2::Avx2Lanes::load(channels, first);
                 std::mem::transmute(lanes.stored(_mm256_set1_epi32(accumulator)))
             };
             assert_eq!(got, want[first..first + 8], "avx2 {accumulator}");
@@ -68,7 +68,7 @@ fn check_neon(channels: &Channels, accumulator: i32, want: [i32; 16]) {
     for first in [0, 4, 8, 12] {
         // SAFETY: the machine has it; four channels from `first` on; a vector is four numbers.
         let got: [i32; 4] = unsafe {
-            let lanes = neon::Lanes::load(channels, first);
+            let lanes = neon::NeonLanes::load(channels, first);
             std::mem::transmute(lanes.stored(vdupq_n_s32(accumulator)))
         };
         assert_eq!(got, want[first..first + 4], "neon {accumulator}");

@@ -12,7 +12,7 @@ use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx2::encode;
 use crate::simd::Avx2;
 use crate::simd::requantise::Channels;
-use crate::simd::requantise::avx2::{Narrow, QuickLanes, general};
+use crate::simd::requantise::avx2::{Avx2QuickLanes, Narrow, general};
 
 pub(in super::super) const KERNEL: StripKernel = StripKernel {
     encoding: Encoding::Differences,
@@ -48,7 +48,7 @@ impl Word for Lines {
     type Isa = Avx2;
     type Sums = [__m256i; 2];
     type Order = ();
-    type Finish = ([QuickLanes; 2], Narrow);
+    type Finish = ([Avx2QuickLanes; 2], Narrow);
 
     const LINES: usize = 2;
     const PARTS: usize = 1;
@@ -65,10 +65,10 @@ impl Word for Lines {
     fn order(_: Avx2) {}
 
     #[inline(always)]
-    unsafe fn finish(_: Avx2, scaling: &Channels) -> ([QuickLanes; 2], Narrow) {
+    unsafe fn finish(_: Avx2, scaling: &Channels) -> ([Avx2QuickLanes; 2], Narrow) {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
         unsafe {
-            let quick = [QuickLanes::load(scaling, 0), QuickLanes::load(scaling, LANES)];
+            let quick = [Avx2QuickLanes::load(scaling, 0), Avx2QuickLanes::load(scaling, LANES)];
             (quick, Narrow::new(scaling.range()))
         }
     }
@@ -128,7 +128,7 @@ impl Word for Lines {
 
     #[inline(always)]
     unsafe fn store<const FINISH: u8, const PIXELS: usize>(
-        (quick, narrow): &([QuickLanes; 2], Narrow),
+        (quick, narrow): &([Avx2QuickLanes; 2], Narrow),
         scaling: &Channels,
         sums: [[__m256i; 2]; PIXELS],
         to: *mut u8,

@@ -16,7 +16,7 @@ use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::avx512::encode;
 use crate::simd::requantise::Channels;
-use crate::simd::requantise::avx512::{Narrow, QuickLanes, general};
+use crate::simd::requantise::avx512::{Avx512QuickLanes, Narrow, general};
 use crate::simd::{Avx512, Avx512Vbmi};
 
 /// With one shuffle for each word.
@@ -112,7 +112,7 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     type Isa = T::Isa;
     type Sums = __m512i;
     type Order = T;
-    type Finish = (QuickLanes, Narrow);
+    type Finish = (Avx512QuickLanes, Narrow);
 
     const LINES: usize = 4;
     const PARTS: usize = PARTS;
@@ -131,9 +131,9 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
     }
 
     #[inline(always)]
-    unsafe fn finish(_: T::Isa, scaling: &Channels) -> (QuickLanes, Narrow) {
+    unsafe fn finish(_: T::Isa, scaling: &Channels) -> (Avx512QuickLanes, Narrow) {
         // SAFETY: as the caller promises; the first isn't looked at unless all channels are quick.
-        unsafe { (QuickLanes::load(scaling, 0), Narrow::new(scaling.range())) }
+        unsafe { (Avx512QuickLanes::load(scaling, 0), Narrow::new(scaling.range())) }
     }
 
     #[inline(always)]
@@ -187,7 +187,7 @@ impl<T: Turn, const PARTS: usize> Word for Lines<T, PARTS> {
 
     #[inline(always)]
     unsafe fn store<const FINISH: u8, const PIXELS: usize>(
-        (quick, narrow): &(QuickLanes, Narrow),
+        (quick, narrow): &(Avx512QuickLanes, Narrow),
         scaling: &Channels,
         sums: [__m512i; PIXELS],
         to: *mut u8,

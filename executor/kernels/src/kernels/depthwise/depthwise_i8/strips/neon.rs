@@ -10,7 +10,7 @@ use super::{Strip, StripKernel};
 use crate::kernels::gemm_i8::Encoding;
 use crate::kernels::gemm_i8::neon::encode;
 use crate::simd::Neon;
-use crate::simd::requantise::neon::Lanes;
+use crate::simd::requantise::neon::NeonLanes;
 use crate::simd::requantise::{Channels, RequantiseSimd};
 use crate::simd::vector_i32::{I32Simd, I32x4x2};
 
@@ -48,7 +48,7 @@ impl Word for Line {
     type Isa = Neon;
     type Sums = [int32x4_t; 4];
     type Order = ();
-    type Finish = [Lanes; 4];
+    type Finish = [NeonLanes; 4];
 
     const LINES: usize = 1;
     const PARTS: usize = 1;
@@ -65,14 +65,14 @@ impl Word for Line {
     fn order(_: Neon) {}
 
     #[inline(always)]
-    unsafe fn finish(_: Neon, scaling: &Channels) -> [Lanes; 4] {
+    unsafe fn finish(_: Neon, scaling: &Channels) -> [NeonLanes; 4] {
         // SAFETY: as the caller promises.
         unsafe {
             [
-                Lanes::load(scaling, 0),
-                Lanes::load(scaling, 4),
-                Lanes::load(scaling, 8),
-                Lanes::load(scaling, 12),
+                NeonLanes::load(scaling, 0),
+                NeonLanes::load(scaling, 4),
+                NeonLanes::load(scaling, 8),
+                NeonLanes::load(scaling, 12),
             ]
         }
     }
@@ -131,7 +131,7 @@ impl Word for Line {
 
     #[inline(always)]
     unsafe fn store<const FINISH: u8, const PIXELS: usize>(
-        lanes: &[Lanes; 4],
+        lanes: &[NeonLanes; 4],
         _: &Channels,
         sums: [[int32x4_t; 4]; PIXELS],
         to: *mut u8,
