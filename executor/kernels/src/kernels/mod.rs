@@ -54,6 +54,7 @@ mod elementwise {
     pub mod bilinear_f32;
     pub mod binary_f32;
     pub mod byte_table;
+    mod four_rows;
     pub mod gathered_rows;
     pub mod layer_norm_f32;
     pub mod mul_i8;

@@ -7,12 +7,10 @@
 
 mod vectors;
 
-use self::vectors::Vectors;
+use self::vectors::RowSumVectors;
+use super::four_rows::{Itself, LANES, sum};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, check_lengths, poll};
-
-/// Elements that are added side by side.
-pub(super) const LANES: usize = 16;
 
 /// Rows one behind the other, and where their sums go, at any alignment.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +29,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(Vectors, scalar);
+const VARIANTS: Variants<Run> = variants!(RowSumVectors, scalar);
 
 /// Sums of rows in their best variant.
 #[derive(Clone, Copy, Debug)]
@@ -74,20 +72,9 @@ impl RowSums {
 /// # Safety
 /// As for [`Run`].
 unsafe fn scalar(&Rows { input, len, count, sums }: &Rows) {
-    let whole = len / LANES * LANES;
     for row in 0..count {
-        // SAFETY: within the row.
-        let x = |at: usize| unsafe { input.add(row * len + at).read_unaligned() };
-        let mut lanes = [0.0; LANES];
-        for at in (0..whole).step_by(LANES) {
-            lanes.iter_mut().enumerate().for_each(|(lane, sum)| *sum += x(at + lane));
-        }
-        for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16] {
-            (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
-        }
-        let sum = (whole..len).fold(lanes[0], |sum, at| sum + x(at));
-        // SAFETY: a float for each row.
-        unsafe { sums.add(row).write_unaligned(sum) };
+        // SAFETY: within the rows; a float for each.
+        unsafe { sums.add(row).write_unaligned(sum::<Itself>(input.add(row * len), len, 0.0)) };
     }
 }
 

@@ -7,12 +7,10 @@
 mod scalar;
 mod vectors;
 
-use self::vectors::Vectors;
+use self::vectors::SoftmaxVectors;
+use super::four_rows::LANES;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out, check_lengths, poll};
-
-/// Exponentials that are added side by side.
-const LANES: usize = 16;
 
 /// Rows, and where their results go: the same place, or one that doesn't overlap; at any alignment.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +33,7 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(Vectors, scalar::softmax);
+const VARIANTS: Variants<Run> = variants!(SoftmaxVectors, scalar::softmax);
 
 /// SOFTMAX of rows in its best variant.
 #[derive(Clone, Copy, Debug)]

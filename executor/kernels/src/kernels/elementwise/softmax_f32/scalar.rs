@@ -1,7 +1,8 @@
 //! Plain Rust, in the order of the vectors.
 
+use super::super::four_rows::{LANES, sum_of};
 use super::super::transcendental_f32::scalar::exp_of;
-use super::{LANES, Rows};
+use super::Rows;
 
 /// # Safety
 /// As for [`super::Run`].
@@ -17,10 +18,7 @@ pub(super) unsafe fn softmax(&Rows { input, output, len, stride, count, beta }: 
             // SAFETY: within the row, whose element has been read for the last time.
             unsafe { output.add(row * stride + at).write_unaligned(exp) };
         }
-        for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16] {
-            (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
-        }
-        let share = 1.0 / lanes[0];
+        let share = 1.0 / sum_of(lanes);
         for at in 0..len {
             // SAFETY: within the row.
             unsafe {

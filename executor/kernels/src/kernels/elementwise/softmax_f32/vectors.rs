@@ -1,20 +1,15 @@
 //! Four rows at a time, each in the vectors of sixteen lanes. What is left behind the last sixteen
 //! elements of a row stays in registers.
 
+use super::super::four_rows::{LANES, PARTS, TOGETHER, filled, sums_of};
 use super::super::transcendental_f32::vectors::{Each, Exp};
-use super::{LANES, Rows};
+use super::Rows;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
-/// Rows at a time.
-const TOGETHER: usize = 4;
+pub(super) struct SoftmaxVectors;
 
-/// Vectors of sixteen lanes, at most.
-const PARTS: usize = 4;
-
-pub(super) struct Vectors;
-
-impl Kernel for Vectors {
+impl Kernel for SoftmaxVectors {
     type Work = Rows;
 
     #[inline(always)]
@@ -32,14 +27,6 @@ impl Kernel for Vectors {
             }
         }
     }
-}
-
-/// The first number of each row, `N` of which are there.
-#[inline(always)]
-fn filled<V: F32Simd, const N: usize>(isa: V::Isa, numbers: [f32; TOGETHER]) -> [V; TOGETHER] {
-    let mut vectors = [V::splat(isa, numbers[0]); TOGETHER];
-    unrolled!(4: row < N, { vectors[row] = V::splat(isa, numbers[row]) });
-    vectors
 }
 
 /// # Safety
@@ -102,16 +89,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
             });
         }
     });
-    unrolled!(4: row < N, {
-        if parts == 4 {
-            sums[row][0] = sums[row][0].add(sums[row][2]);
-            sums[row][1] = sums[row][1].add(sums[row][3]);
-        }
-        if parts >= 2 {
-            sums[row][0] = sums[row][0].add(sums[row][1]);
-        }
-    });
-    let sums = V::folded([sums[0][0], sums[1][0], sums[2][0], sums[3][0]]);
+    let sums = sums_of::<V, N>(sums);
     let shares = filled::<V, N>(isa, sums.map(|sum| 1.0 / sum));
     for at in (0..whole).step_by(V::LANES) {
         unrolled!(4: row < N, {

@@ -1,0 +1,75 @@
+//! Four rows at a time: what a row's lanes have in common takes as long to find as a row of 64
+//! elements to read. Each row is read three times, from L1.
+
+use super::super::four_rows::{Itself, Square, TOGETHER, filled, sums};
+use super::Rows;
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::{Kernel, Simd};
+
+pub(super) struct LayerNormVectors;
+
+impl Kernel for LayerNormVectors {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
+        for first in (0..rows.count).step_by(TOGETHER) {
+            // SAFETY: within the rows; the sums of all of them are there before any is written.
+            unsafe {
+                if rows.count - first >= TOGETHER {
+                    some::<S::F32, TOGETHER>(isa, rows, first);
+                } else {
+                    for row in first..rows.count {
+                        some::<S::F32, 1>(isa, rows, row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Rows from the one `first` on are within those of the work, `N` of them, at most four.
+#[inline(always)]
+unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+    let &Rows { input, output, factors, shifts, len, .. } = rows;
+    let from = [0, 1, 2, 3].map(|row| input.wrapping_add((first + row) * len));
+    // SAFETY: within the rows.
+    let means = unsafe { sums::<V, Itself, N>(isa, from, len, [0.0; TOGETHER]) };
+    let means = means.map(|sum| rows.mean(sum));
+    // SAFETY: within the rows.
+    let squares = unsafe { sums::<V, Square, N>(isa, from, len, means) };
+    let inverses = filled::<V, N>(isa, squares.map(|sum| rows.inverse(sum)));
+    let means = filled::<V, N>(isa, means);
+    let to = output.wrapping_add(first * len);
+    let whole = len / V::LANES * V::LANES;
+    for at in (0..whole).step_by(V::LANES) {
+        // SAFETY: within the rows, and a factor and a shift for each column.
+        unsafe {
+            let (factor, shift) = (V::load(isa, factors.add(at)), V::load(isa, shifts.add(at)));
+            unrolled!(4: row < N, {
+                let x = V::load(isa, from[row].add(at));
+                let y = normalised(x, means[row], inverses[row].mul(factor), shift);
+                y.store(to.add(row * len + at));
+            });
+        }
+    }
+    let rest = len - whole;
+    if rest > 0 {
+        // SAFETY: so many are left of each row.
+        unsafe {
+            let factor = V::load_first(isa, factors.add(whole), rest);
+            let shift = V::load_first(isa, shifts.add(whole), rest);
+            unrolled!(4: row < N, {
+                let x = V::load_first(isa, from[row].add(whole), rest);
+                let y = normalised(x, means[row], inverses[row].mul(factor), shift);
+                y.store_first(to.add(row * len + whole), rest);
+            });
+        }
+    }
+}
+
+#[inline(always)]
+fn normalised<V: F32Simd>(x: V, mean: V, factor: V, shift: V) -> V {
+    x.mul(factor).add(shift.sub(mean.mul(factor)))
+}
