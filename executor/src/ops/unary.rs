@@ -15,7 +15,7 @@ pub(super) static ABS: Op = Op { lower: |op| lower(op, |x| x.abs(), Some(i32::wr
 pub(super) static NEG: Op = Op { lower: lower_negative };
 pub(super) static FLOOR: Op = Op { lower: |op| lower(op, |x| x.floor(), None) };
 pub(super) static EXP: Op = Op { lower: lower_exp };
-pub(super) static LOG: Op = Op { lower: |op| lower(op, |x| x.ln(), None) };
+pub(super) static LOG: Op = Op { lower: lower_log };
 pub(super) static RSQRT: Op = Op { lower: lower_inverse_root };
 pub(super) static SIN: Op = Op { lower: |op| lower(op, |x| x.sin(), None) };
 pub(super) static SQRT: Op = Op { lower: |op| lower(op, |x| x.sqrt(), None) };
@@ -59,6 +59,14 @@ fn lower_exp(op: &mut OpBuilder<'_>) -> Lowered {
     match op.input_kind(0)? {
         OperandType::TensorFloat32 => emit_map(op, Function::Exp),
         _ => lower(op, f32::exp, None),
+    }
+}
+
+/// Source: NNAPI `LOG`, since HAL 1.2.
+fn lower_log(op: &mut OpBuilder<'_>) -> Lowered {
+    match op.input_kind(0)? {
+        OperandType::TensorFloat32 => emit_map(op, Function::Log),
+        _ => lower(op, f32::ln, None),
     }
 }
 

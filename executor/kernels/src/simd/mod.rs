@@ -47,6 +47,7 @@ pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot
 pub(crate) use kernel::{Kernel, Simd};
 pub(crate) use variants::{TableRow, rows, variants};
 pub use variants::{Variant, Variants};
+pub(crate) use vector_f32::HALF_ROOT;
 
 /// Prefetches the cache line at an address into L2. Nothing need be there.
 #[inline(always)]

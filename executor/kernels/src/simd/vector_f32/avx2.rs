@@ -4,15 +4,16 @@ use core::arch::x86_64::{
     __m128, __m256, __m256i, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_max_ps,
     _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps,
     _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps,
-    _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cmpeq_epi32,
-    _mm256_cmpgt_epi32, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps,
-    _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32,
-    _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps,
+    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
+    _mm256_sub_ps,
 };
 
-use super::F32Simd;
+use super::{F32Simd, HALF_ROOT};
 use crate::simd::Avx2;
 
 #[derive(Clone, Copy)]
@@ -189,6 +190,18 @@ impl F32Simd for F32x8 {
             let half = _mm256_srai_epi32::<1>(n);
             let y = _mm256_mul_ps(self.0, power_of_two(half));
             Self(_mm256_mul_ps(y, power_of_two(_mm256_sub_epi32(n, half))))
+        }
+    }
+
+    #[inline(always)]
+    fn split(self) -> [Self; 2] {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let bits = _mm256_castps_si256(self.0);
+            let above = _mm256_sub_epi32(bits, _mm256_set1_epi32(HALF_ROOT));
+            let n = _mm256_srai_epi32::<23>(above);
+            let rest = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(n));
+            [Self(_mm256_cvtepi32_ps(n)), Self(_mm256_castsi256_ps(rest))]
         }
     }
 

@@ -4,15 +4,15 @@ use core::arch::x86_64::{
     __m512, _mm_add_ps, _mm_set_ss, _mm_storeu_ps, _mm256_add_ps, _mm256_castps256_ps128,
     _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_ps, _mm512_and_si512,
     _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256, _mm512_castsi512_ps,
-    _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps, _mm512_or_ps,
-    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    _mm512_cvtepi32_ps, _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps,
+    _mm512_or_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps,
 };
 
-use super::F32Simd;
 use super::avx2::{F32x8, folded};
+use super::{F32Simd, HALF_ROOT};
 use crate::simd::Avx512;
 
 #[derive(Clone, Copy)]
@@ -141,6 +141,18 @@ impl F32Simd for F32x16 {
     fn scaled(self, n: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm512_scalef_ps(self.0, n.0) })
+    }
+
+    #[inline(always)]
+    fn split(self) -> [Self; 2] {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let bits = _mm512_castps_si512(self.0);
+            let above = _mm512_sub_epi32(bits, _mm512_set1_epi32(HALF_ROOT));
+            let n = _mm512_srai_epi32::<23>(above);
+            let rest = _mm512_sub_epi32(bits, _mm512_slli_epi32::<23>(n));
+            [Self(_mm512_cvtepi32_ps(n)), Self(_mm512_castsi512_ps(rest))]
+        }
     }
 
     #[inline(always)]

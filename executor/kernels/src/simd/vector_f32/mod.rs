@@ -16,6 +16,9 @@ pub(crate) use neon::F32x4;
 
 use super::Simd;
 
+/// The bits of `sqrt(1/2)`.
+pub(crate) const HALF_ROOT: i32 = 0x3f35_04f3;
+
 /// A vector of floats.
 ///
 /// It is made with a proof of the instruction set, and is one itself. Addresses need no alignment.
@@ -97,6 +100,10 @@ pub(crate) trait F32Simd: Copy {
     /// The product with `2^n` for whole `n` from -252 to 254, rounded once. The vector's numbers
     /// are about 1.
     fn scaled(self, n: Self) -> Self;
+
+    /// Whole `n`, and the numbers over `2^n`, which are from `sqrt(1/2)` to `sqrt(2)`; of positive
+    /// numbers that are neither subnormal nor infinite. Of others both are any numbers.
+    fn split(self) -> [Self; 2];
 
     /// `-|self|`.
     fn negative(self) -> Self;

@@ -2,14 +2,14 @@
 
 use core::arch::aarch64::{
     float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgtq_f32,
-    vcgtq_u32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
-    vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32, vget_high_f32, vget_low_f32, vld1q_f32,
-    vld1q_u16, vld1q_u32, vmaxq_f32, vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32,
+    vcgtq_u32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32, vcvtq_f32_s32, vdivq_f32,
+    vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32, vget_high_f32, vget_low_f32,
+    vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32,
     vreinterpretq_f32_u32, vreinterpretq_s32_f32, vreinterpretq_u32_u16, vrndnq_f32, vshlq_n_s32,
     vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32, vuzp1q_f32, vuzp2q_f32,
 };
 
-use super::F32Simd;
+use super::{F32Simd, HALF_ROOT};
 use crate::simd::Neon;
 
 #[derive(Clone, Copy)]
@@ -167,6 +167,17 @@ impl F32Simd for F32x4 {
             let half = vshrq_n_s32::<1>(n);
             let y = vmulq_f32(self.0, power_of_two(half));
             Self(vmulq_f32(y, power_of_two(vsubq_s32(n, half))))
+        }
+    }
+
+    #[inline(always)]
+    fn split(self) -> [Self; 2] {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let bits = vreinterpretq_s32_f32(self.0);
+            let n = vshrq_n_s32::<23>(vsubq_s32(bits, vdupq_n_s32(HALF_ROOT)));
+            let rest = vsubq_s32(bits, vshlq_n_s32::<23>(n));
+            [Self(vcvtq_f32_s32(n)), Self(vreinterpretq_f32_s32(rest))]
         }
     }
 

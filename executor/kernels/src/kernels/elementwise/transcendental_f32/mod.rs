@@ -1,4 +1,5 @@
-//! The logistic function, the hyperbolic tangent, the exponential, ELU and GELU of rows of floats.
+//! The logistic function, the hyperbolic tangent, the exponential, ELU, GELU and the logarithm of
+//! rows of floats.
 //!
 //! The first four come from `q = exp(r) - 1` on half a binary order around 0 and a power of two:
 //! the polynomial for `q` keeps its relative precision down to 0, so that `tanh` needs no second
@@ -8,7 +9,7 @@
 pub(super) mod scalar;
 pub(super) mod vectors;
 
-use self::vectors::{Elu, Exp, FunctionRows, Gelu, GeluByTanh, Sigmoid, Tanh};
+use self::vectors::{Elu, Exp, FunctionRows, Gelu, GeluByTanh, Log, Sigmoid, Tanh};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
@@ -27,6 +28,8 @@ pub enum Function {
     Gelu,
     /// The same by an approximation with the hyperbolic tangent.
     GeluByTanh,
+    /// Natural logarithm: negative infinity of 0, and NaN of negative numbers.
+    Log,
 }
 
 /// A row and where its results go: the same place, or one that doesn't overlap; at any alignment.
@@ -51,6 +54,7 @@ pub const fn variants(function: Function) -> Variants<Run> {
         Function::Elu => variants!(FunctionRows<Elu>, scalar::elu),
         Function::Gelu => variants!(FunctionRows<Gelu>, scalar::gelu),
         Function::GeluByTanh => variants!(FunctionRows<GeluByTanh>, scalar::gelu_by_tanh),
+        Function::Log => variants!(FunctionRows<Log>, scalar::log),
     }
 }
 
@@ -95,6 +99,23 @@ const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 const EXP_M1: [f32; 5] = [0.499_999_97, 0.166_665_43, 0.041_667_2, 0.008_366_581, 0.001_388_251];
 /// Below and above these `exp` is 0 or infinite.
 const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
+
+/// `(log(1 + f) - f + f^2 / 2) / f^3` for `1 + f` from `sqrt(1/2)` to `sqrt(2)`: fitted for the
+/// least relative error of the logarithm, which is 6e-9.
+const LOG_1P: [f32; 8] = [
+    0.333_333_3,
+    -0.250_008_2,
+    0.200_012_27,
+    -0.166_233_57,
+    0.142_017_59,
+    -0.131_601_83,
+    0.127_615_75,
+    -0.076_344_93,
+];
+/// What subnormal numbers are multiplied with ahead of their logarithm, and its own.
+const SUBNORMAL: [f32; 2] = [8_388_608.0, 23.0];
+/// The least positive float.
+const LEAST: f32 = f32::from_bits(1);
 
 /// The share of a normal distribution below `-a` is `t * q(t) * exp(-a^2 / 2)` for
 /// `t = 1 / (1 + a * TAIL_T)`: `q` is a polynomial that was fitted for the least relative error up

@@ -1,7 +1,8 @@
 //! Plain Rust, in the same order as the vector variants and with the same multiply-adds: all
 //! variants give the same bits, so that graphs that go on with integers do too.
 
-use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG2_E, Row, TAIL, TAIL_T};
+use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG_1P, LOG2_E, Row, SUBNORMAL, TAIL, TAIL_T};
+use crate::simd::HALF_ROOT;
 
 pub(super) unsafe fn sigmoid(row: &Row) {
     // SAFETY: as the caller promises.
@@ -31,6 +32,11 @@ pub(super) unsafe fn gelu(row: &Row) {
 pub(super) unsafe fn gelu_by_tanh(row: &Row) {
     // SAFETY: as the caller promises.
     unsafe { map(row, gelu_by_tanh_of) };
+}
+
+pub(super) unsafe fn log(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, log_of) };
 }
 
 /// # Safety
@@ -83,6 +89,28 @@ fn gelu_of(x: f32) -> f32 {
 fn gelu_by_tanh_of(x: f32) -> f32 {
     let inner = (x * x * x).mul_add(GELU_TANH[1], x) * GELU_TANH[0];
     x * 0.5 * (tanh_of(inner) + 1.0)
+}
+
+fn log_of(x: f32) -> f32 {
+    if x.is_nan() || x < 0.0 {
+        return f32::NAN;
+    }
+    if x == 0.0 {
+        return f32::NEG_INFINITY;
+    }
+    if x.is_infinite() {
+        return x;
+    }
+    let (x, less) = if x < f32::MIN_POSITIVE { (x * SUBNORMAL[0], SUBNORMAL[1]) } else { (x, 0.0) };
+    let bits = x.to_bits().cast_signed();
+    let n = (bits - HALF_ROOT) >> 23;
+    let f = f32::from_bits((bits - (n << 23)).cast_unsigned()) - 1.0;
+    #[expect(clippy::cast_precision_loss, reason = "within 150 of 0")]
+    let n = n as f32 - less;
+    let inner = LOG_1P[..7].iter().rev().fold(LOG_1P[7], |p, &c| p.mul_add(f, c));
+    let square = f * f;
+    let tail = n.mul_add(LN_2[1], square * f * inner);
+    n.mul_add(LN_2[0], f + square.mul_add(-0.5, tail))
 }
 
 /// `exp(x)` is `2^n * (1 + q)`.

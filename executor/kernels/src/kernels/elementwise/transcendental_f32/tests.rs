@@ -9,6 +9,7 @@ fn truth(function: Function, x: f64) -> f64 {
         Function::Exp => x.exp(),
         Function::Elu if x < 0.0 => x.exp_m1(),
         Function::Elu => x,
+        Function::Log => x.ln(),
         Function::Gelu => x * 0.5 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
         Function::GeluByTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
@@ -124,6 +125,43 @@ fn every_tail_stays_within_its_row() {
                 assert_eq!(output[len], 9.0, "{function:?} {:?} of {len}", variant.isa);
                 assert!(output[..len].iter().all(|y| (0.1..1.3).contains(y)));
             }
+        }
+    }
+}
+
+#[test]
+fn every_logarithm_is_near_the_true_one() {
+    // All exponents, subnormal numbers too, and dense about 1.
+    let all = (0..0x7f80_0000).step_by(9973).map(f32::from_bits);
+    let near = (1..4000u16).map(|at| f32::from(at) / 2000.0);
+    let input: Vec<f32> = all.chain(near).chain([1.0, f32::MIN_POSITIVE, LEAST]).collect();
+    let mut first: Option<Vec<f32>> = None;
+    for variant in variants(Function::Log).all() {
+        let mut output = vec![0.0; input.len()];
+        Map(variant).compute(In::of(&input), Out::of(&mut output));
+        let same = first.get_or_insert_with(|| output.clone());
+        assert_eq!(*same, output, "{:?}", variant.isa);
+        for (&x, &y) in input.iter().zip(&output) {
+            let want = f64::from(x).ln();
+            let error = (f64::from(y) - want).abs();
+            let near = error <= 2.0 * f64::from(f32::EPSILON) * want.abs() || f64::from(y) == want;
+            assert!(near, "{:?} of {x:e}: {y} for {want}", variant.isa);
+        }
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        for len in [1, 7, 8, 16, 17] {
+            for (x, want) in [(0.0, -inf), (-0.0, -inf), (inf, inf), (1.0, 0.0)] {
+                let mut values = vec![x; len];
+                Map(variant).apply(&mut values);
+                assert!(values.iter().all(|&y| y == want), "{:?} of {x}: {values:?}", variant.isa);
+            }
+            for x in [-1.0, -inf, nan, -nan, -LEAST] {
+                let mut values = vec![x; len];
+                Map(variant).apply(&mut values);
+                assert!(values.iter().all(|y| y.is_nan()), "{:?} of {x}: {values:?}", variant.isa);
+            }
+            let mut values = vec![0.25; len + 1];
+            Map(variant).compute(In::of(&[1.0; 17][..len]), Out::of(&mut values[..len]));
+            assert_eq!(values[len], 0.25, "{:?} of {len}", variant.isa);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG2_E, Row, TAIL, TAIL_T};
+use super::{
+    EXP_M1, EXP_RANGE, GELU_TANH, LEAST, LN_2, LOG_1P, LOG2_E, Row, SUBNORMAL, TAIL, TAIL_T,
+};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
@@ -108,6 +110,35 @@ impl Each for GeluByTanh {
         let cube = x.mul(x).mul(x);
         let inner = cube.mul_add(x.filled(GELU_TANH[1]), x).mul(x.filled(GELU_TANH[0]));
         x.mul(x.filled(0.5)).mul(Tanh::of(inner).add(x.filled(1.0)))
+    }
+}
+
+pub(super) struct Log;
+
+impl Each for Log {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let zero = x.filled(0.0);
+        let is_subnormal = x.sub(x.filled(f32::MIN_POSITIVE));
+        let normal = x.mul(x.filled(SUBNORMAL[0])).where_negative(is_subnormal, x);
+        let less = x.filled(SUBNORMAL[1]).where_negative(is_subnormal, zero);
+        let [n, m] = normal.split();
+        let (n, f) = (n.sub(less), m.sub(x.filled(1.0)));
+        let mut p = x.filled(LOG_1P[7]);
+        for c in [LOG_1P[6], LOG_1P[5], LOG_1P[4], LOG_1P[3], LOG_1P[2], LOG_1P[1], LOG_1P[0]] {
+            p = p.mul_add(f, x.filled(c));
+        }
+        let square = f.mul(f);
+        let tail = n.mul_add(x.filled(LN_2[1]), square.mul(f).mul(p));
+        let sum = f.add(square.mul_add(x.filled(-0.5), tail));
+        let log = n.mul_add(x.filled(LN_2[0]), sum);
+        let log = x.where_negative(x.filled(f32::MAX).sub(x), log);
+        let log = x.filled(f32::NAN).where_negative(x, log);
+        // Less than the least positive number is 0 alone, of either sign, and of what is normal now.
+        let above_zero = normal.negative().add(x.filled(LEAST));
+        let log = log.where_negative(above_zero, x.filled(f32::NEG_INFINITY));
+        // The sum with what is 0 of all but a NaN, whose sign chose anything above.
+        log.add(x.clamp(zero, zero))
     }
 }
 
