@@ -2,7 +2,7 @@
 //!
 //! Numbers come from memory that may change meanwhile: each is read once, checked, used.
 
-use super::plain::{LONG, Loop, PIECE_NS, REPORT_NS, copy_piece};
+use super::plain::{ByBlocks, LONG, Loop, PIECE_NS, REPORT_NS, by_blocks, copy_piece};
 use crate::simd::Isa;
 use crate::tensor::{In, Out, poll};
 
@@ -41,21 +41,15 @@ impl Loop for Copying<'_, '_> {
     #[inline(always)]
     fn run(self) {
         match self.all.len {
-            1 => self.by::<1>(),
-            2 | 3 => self.by::<2>(),
-            4..8 => self.by::<4>(),
-            8..16 => self.by::<8>(),
-            16..32 => self.by::<16>(),
-            32..64 => self.by::<32>(),
-            64..=LONG => self.by::<64>(),
+            1..=LONG => by_blocks(self.all.len, self),
             // None at all, or as many as are copied and reported by themselves.
             _ => self.by::<0>(),
         }
     }
 }
 
-impl Copying<'_, '_> {
-    /// `N` bytes at a time, of which a row has as many at least; each row by itself where `N` is 0.
+impl ByBlocks for Copying<'_, '_> {
+    /// Each row by itself where `N` is 0.
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { all: GatheredRows { table, rows, len, numbers }, output, outside } = self;

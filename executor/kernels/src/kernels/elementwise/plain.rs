@@ -58,6 +58,9 @@ fn avx2(work: impl Loop) {
 /// Elements of a block.
 pub(super) const BLOCK: usize = 64;
 
+/// Elements that take less time one by one than a block that is filled up.
+const FEW: usize = 8;
+
 /// Each element of `output` from the one of `input` at its place, which it may be written over.
 pub fn map<T: Element, U: Element>(
     isa: Isa,
@@ -79,13 +82,29 @@ impl<T: Element, U: Element, F: Fn(T) -> U> Loop for Map<'_, T, U, F> {
     fn run(self) {
         let Self { input, output, each } = self;
         let len = input.len().min(output.len());
-        let whole = len / BLOCK * BLOCK;
-        for at in (0..whole).step_by(BLOCK) {
-            let (xs, mut ys) = (input.block::<BLOCK>(at), [U::default(); BLOCK]);
-            ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = each(x));
-            output.set_block(at, ys);
+        if len <= FEW {
+            return (0..len).for_each(|at| output.set(at, each(input.get(at))));
         }
-        (whole..len).for_each(|at| output.set(at, each(input.get(at))));
+        // The last block lies over the one before, or is filled up: read before any is written. It
+        // takes its turn in the loop, as a function that is called from more places isn't inlined.
+        let last = len.saturating_sub(BLOCK);
+        let mut last_xs = [input.get(0); BLOCK];
+        input.slice(last..len).copy_to(&mut last_xs);
+        let mut at = 0;
+        loop {
+            let is_last = at >= last;
+            let xs = if is_last { last_xs } else { input.block::<BLOCK>(at) };
+            let mut ys = [U::default(); BLOCK];
+            ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = each(x));
+            if is_last {
+                return match len {
+                    BLOCK.. => output.set_block(last, ys),
+                    _ => output.copy_from(In::of(&ys[..len])),
+                };
+            }
+            output.set_block(at, ys);
+            at += BLOCK;
+        }
     }
 }
 
@@ -133,13 +152,51 @@ pub fn copy_pieces(
     len: usize,
     pieces: impl Iterator<Item = (usize, usize)>,
 ) {
-    if len > LONG {
+    if len > SHORT {
         for (from, to) in pieces {
-            output.slice(to..to + len).copy_from(input.slice(from..from + len));
+            if copy_long(input, from, output, to, len).is_err() {
+                return;
+            }
         }
         return;
     }
     isa.run(Pieces { input, output, len, pieces });
+}
+
+/// Copies a piece by a call, and reports it.
+fn copy_long(
+    input: In<'_, u8>,
+    from: usize,
+    output: Out<'_, u8>,
+    to: usize,
+    len: usize,
+) -> Result<(), poll::Halted> {
+    if len <= LONG {
+        poll::work(len / 8 + PIECE_NS)?;
+    }
+    output.slice(to..to + len).copy_from(input.slice(from..from + len));
+    Ok(())
+}
+
+/// What is done by blocks of bytes of a known width.
+pub(super) trait ByBlocks {
+    /// By `N` bytes.
+    fn by<const N: usize>(self);
+}
+
+/// By the widest blocks of which a piece of `len` bytes has one.
+#[inline(always)]
+pub(super) fn by_blocks(len: usize, work: impl ByBlocks) {
+    match len {
+        0 => {}
+        1 => work.by::<1>(),
+        2 | 3 => work.by::<2>(),
+        4..8 => work.by::<4>(),
+        8..16 => work.by::<8>(),
+        16..32 => work.by::<16>(),
+        32..64 => work.by::<32>(),
+        _ => work.by::<64>(),
+    }
 }
 
 /// Pieces that lie regularly: those of each row and column of a grid.
@@ -159,12 +216,14 @@ impl Grid {
     /// time that it takes from an iterator.
     pub fn copy(self, isa: Isa, input: In<'_, u8>, from: isize, output: Out<'_, u8>, to: usize) {
         let Self { len, rows, columns } = self;
-        if len > LONG {
+        if len > SHORT {
             for row in 0..rows.0 {
                 for column in 0..columns.0 {
                     let from = place(from, (row, rows.1), (column, columns.1));
                     let to = to + (row * columns.0 + column) * len;
-                    output.slice(to..to + len).copy_from(input.slice(from..from + len));
+                    if copy_long(input, from, output, to, len).is_err() {
+                        return;
+                    }
                 }
             }
             return;
@@ -191,21 +250,11 @@ struct GridPieces<'a> {
 impl Loop for GridPieces<'_> {
     #[inline(always)]
     fn run(self) {
-        match self.grid.len {
-            0 => {}
-            1 => self.by::<1>(),
-            2 | 3 => self.by::<2>(),
-            4..8 => self.by::<4>(),
-            8..16 => self.by::<8>(),
-            16..32 => self.by::<16>(),
-            32..64 => self.by::<32>(),
-            _ => self.by::<64>(),
-        }
+        by_blocks(self.grid.len, self);
     }
 }
 
-impl GridPieces<'_> {
-    /// `N` bytes at a time.
+impl ByBlocks for GridPieces<'_> {
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { input, from, output, mut to, grid: Grid { len, rows, columns } } = self;
@@ -246,7 +295,10 @@ pub(super) fn copy_piece<const N: usize>(
 /// Nanoseconds that finding a piece takes at most, about; a byte takes less than one.
 pub(super) const PIECE_NS: usize = 8;
 
-/// Pieces of more bytes are copied, and reported, one by one.
+/// Pieces of more bytes take less time in a call each.
+const SHORT: usize = 256;
+
+/// Pieces of more bytes are reported one by one where they are copied.
 pub(super) const LONG: usize = 1 << 20;
 
 /// Nanoseconds that are reported at a time.
@@ -262,21 +314,11 @@ struct Pieces<'a, P> {
 impl<P: Iterator<Item = (usize, usize)>> Loop for Pieces<'_, P> {
     #[inline(always)]
     fn run(self) {
-        match self.len {
-            0 => {}
-            1 => self.by::<1>(),
-            2 | 3 => self.by::<2>(),
-            4..8 => self.by::<4>(),
-            8..16 => self.by::<8>(),
-            16..32 => self.by::<16>(),
-            32..64 => self.by::<32>(),
-            _ => self.by::<64>(),
-        }
+        by_blocks(self.len, self);
     }
 }
 
-impl<P: Iterator<Item = (usize, usize)>> Pieces<'_, P> {
-    /// `N` bytes at a time.
+impl<P: Iterator<Item = (usize, usize)>> ByBlocks for Pieces<'_, P> {
     #[inline(always)]
     fn by<const N: usize>(self) {
         let Self { input, output, len, mut pieces } = self;
