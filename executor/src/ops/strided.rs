@@ -1,6 +1,7 @@
 //! Elements taken from regular places: transposes, slices, tiles, shuffles and block moves are all
 //! one loop over the output whose steps in the input are fixed for each axis.
 
+use nnburst_kernels::kernels::block_permutation::{BlockPermutation, MOST_BYTES};
 use nnburst_kernels::kernels::plain::{Grid, Loop};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::simd::turn::{SIDE, WORDS, turned, turned_words};
@@ -9,7 +10,7 @@ use nnburst_kernels::tensor::{Element, In, Out, poll};
 
 use crate::lowering::part::StepPart;
 use crate::lowering::walk::Walk;
-use crate::lowering::{Io, Lowered, OpBuilder};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 use crate::ops::support::{by_width, compiled, plain};
 
 /// The source of each element of an output: `base + sum(position[axis] * strides[axis])`.
@@ -125,6 +126,72 @@ impl Strided {
                 }
             }
         }
+    }
+
+    /// The innermost axes as a permutation of small blocks of the input, and how many these axes
+    /// are. `None` where there is none, or where what moves together is no less than a register.
+    fn small_blocks(&self, isa: Isa, size: usize) -> Option<(BlockPermutation, usize)> {
+        const REGISTER: usize = 16;
+        let (&inner, &step) = (self.extents.last()?, self.strides.last()?);
+        if step == 1 && inner * size >= REGISTER {
+            return None;
+        }
+        let (mut axes, mut found) = (Vec::new(), None);
+        for (&extent, &stride) in self.extents.iter().zip(&self.strides).rev() {
+            axes.push((stride, extent));
+            let elements: usize = axes.iter().map(|axis| axis.1).product();
+            if elements.checked_mul(size).is_none_or(|bytes| bytes > MOST_BYTES) {
+                break;
+            }
+            let mut sorted = axes.clone();
+            sorted.sort_unstable();
+            // Each axis steps over exactly those inside of it.
+            let mut inside = 1;
+            let is_block = sorted.iter().all(|&(stride, extent)| {
+                let is_next = stride == signed(inside);
+                inside *= extent;
+                is_next
+            });
+            if is_block && axes.len() > 1 {
+                found = Some(axes.len());
+            }
+        }
+        let count = found?;
+        let axes = &axes[..count];
+        let mut places = vec![0];
+        for &(stride, extent) in axes.iter().rev() {
+            let step =
+                |&place: &usize| (0..extent).map(move |at| place + at * stride.unsigned_abs());
+            places = places.iter().flat_map(step).collect();
+        }
+        let blocks = BlockPermutation::new(isa, size, &places)?;
+        // One element after the other, a block takes longer than by squares.
+        let has_squares = count == 2 && axes[1].0 == 1 && axes[0].1.min(axes[1].1) >= WORDS;
+        (blocks.isa() != Isa::Scalar || !has_squares).then_some((blocks, count))
+    }
+
+    /// Moves small blocks, those that follow one another in both tensors in one call.
+    fn permute(
+        &self,
+        (blocks, axes): &(BlockPermutation, usize),
+        input: In<'_, u8>,
+        output: Out<'_, u8>,
+        size: usize,
+    ) -> Result<(), String> {
+        let (mut outer, inner) = self.extents.split_at(self.extents.len() - axes);
+        let mut elements: usize = inner.iter().product();
+        if let Some((&extent, rest)) = outer.split_last()
+            && self.strides[rest.len()] == signed(elements)
+        {
+            (outer, elements) = (rest, elements * extent);
+        }
+        let bytes = elements * size;
+        for (at, from) in self.starts(outer).enumerate() {
+            let from = from.cast_unsigned() * size;
+            let (input, to) = (input.slice(from..from + bytes), at * bytes);
+            blocks.compute(input, output.slice(to..to + bytes))?;
+        }
+        Ok(())
     }
 
     /// Copies rows of elements of `size` bytes that lie one behind the other.
@@ -328,6 +395,17 @@ const ELEMENT_NS: usize = 4;
 
 fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
     let (shape, isa) = (op.output(output)?.shape, op.isa());
+    if let Some(blocks) = strided.small_blocks(isa, size_of::<T>()) {
+        let label = Label { form: blocks.0.isa(), ..plain("block_permutation", &shape, 0) };
+        op.emit(label, move |io: Io<'_>| {
+            if shape.contains(&0) {
+                return Ok(());
+            }
+            let (from, to) = (io.input::<T>(0).bytes(), io.output::<T>(output).bytes());
+            strided.permute(&blocks, from, to, size_of::<T>())
+        });
+        return Ok(());
+    }
     let label = match strided.strides.last() {
         // A single element or rows of them, else elements one by one.
         None | Some(1) => compiled(isa, "strided_copy", &shape, 0),
@@ -351,83 +429,4 @@ pub(super) fn signed(stride: usize) -> isize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn axes_that_follow_each_other_become_one() {
-        let rows = Strided::new(0, [(2, 12), (3, 4), (1, 99), (4, 1)]);
-        assert_eq!(rows, Strided { extents: vec![24], strides: vec![1], base: 0 });
-        let transposed = Strided::new(0, [(4, 1), (3, 4)]);
-        assert_eq!(transposed.extents, [4, 3]);
-    }
-
-    #[test]
-    fn matrices_of_any_size_are_transposed() {
-        let input: Vec<u16> = (0..3 * 30 * 20).collect();
-        for rows in [1, 2, 7, 8, 17, 30] {
-            for columns in [2, 3, 5, 8, 13, 20] {
-                let mut output = vec![0; 3 * rows * columns];
-                let axes = [(3, 600), (rows, 1), (columns, 30)];
-                let strided = Strided::new(0, axes);
-                for isa in Isa::all() {
-                    output.fill(0);
-                    strided.run(isa, In::of(&input), Out::of(&mut output));
-                    for (at, got) in output.iter().enumerate() {
-                        let (column, rest) = (at % columns, at / columns);
-                        let place = rest / rows * 600 + rest % rows + column * 30;
-                        assert_eq!(*got, input[place], "{rows} by {columns}, {isa:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    /// Transposes two matrices of each size, the columns of which lie 50 elements apart.
-    fn transposes<T: Element + std::fmt::Debug>(input: &[T], sizes: &[(usize, usize)]) {
-        for &(rows, columns) in sizes {
-            let mut output = vec![T::default(); 2 * rows * columns];
-            let strided = Strided::new(0, [(2, 2500), (rows, 1), (columns, 50)]);
-            strided.run(Isa::best(), In::of(input), Out::of(&mut output));
-            for (at, got) in output.iter().enumerate() {
-                let (column, rest) = (at % columns, at / columns);
-                let place = rest / rows * 2500 + rest % rows + column * 50;
-                assert_eq!(*got, input[place], "{rows} by {columns}");
-            }
-        }
-    }
-
-    #[test]
-    fn matrices_of_bytes_are_transposed_by_squares() {
-        let input: Vec<u8> = (0..251).cycle().take(2 * 50 * 50).collect();
-        transposes(&input, &[(16, 16), (17, 31), (40, 16), (50, 49), (15, 33)]);
-    }
-
-    #[test]
-    fn matrices_of_words_are_transposed_by_squares() {
-        let input: Vec<u32> = (0..2 * 50 * 50).collect();
-        transposes(&input, &[(4, 4), (5, 4), (7, 31), (40, 16), (50, 49), (3, 33)]);
-    }
-
-    #[test]
-    fn every_second_element_of_any_many() {
-        let input: Vec<u32> = (0..100).collect();
-        for isa in Isa::all() {
-            for count in 1..=50 {
-                let mut output = vec![0; count];
-                let strided = Strided::new(100 - 2 * count + 1, [(count, 2)]);
-                strided.run(isa, In::of(&input), Out::of(&mut output));
-                let want: Vec<u32> = (0..100).skip(101 - 2 * count).step_by(2).collect();
-                assert_eq!(output, want, "{isa:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn backwards_and_repeated() {
-        let input = [1u8, 2, 3];
-        let mut output = [0; 6];
-        Strided::new(2, [(2, 0), (3, -1)]).run(Isa::best(), In::of(&input), Out::of(&mut output));
-        assert_eq!(output, [3, 2, 1, 3, 2, 1]);
-    }
-}
+mod tests;

@@ -17,7 +17,8 @@
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
 //!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear_f32:
-//!                   lines between lines and pixels; plain:
+//!                   lines between lines and pixels; block_permutation: elements that change
+//!                   places in small blocks; plain:
 //!                   auto-vectorised loops; spans: rows that have a stride; short_rows: several
 //!                   in one block; repeated_rows: all beside the same one;
 //!                   gathered_rows: rows by their number
@@ -53,6 +54,7 @@ mod elementwise {
     pub mod add_i8;
     pub mod bilinear_f32;
     pub mod binary_f32;
+    pub mod block_permutation;
     pub mod byte_table;
     mod four_rows;
     pub mod gathered_rows;
@@ -76,9 +78,9 @@ mod recurrent {
 pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
-    add_i8, bilinear_f32, binary_f32, byte_table, gathered_rows, layer_norm_f32, mul_i8, plain,
-    repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows, softmax_f32, spans,
-    transcendental_f32,
+    add_i8, bilinear_f32, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,
+    mul_i8, plain, repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows,
+    softmax_f32, spans, transcendental_f32,
 };
 pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};
