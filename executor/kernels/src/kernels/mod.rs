@@ -23,6 +23,7 @@
 //!                   in one block; repeated_rows: all beside the same one;
 //!                   gathered_rows: rows by their number
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
+//!   transform/      fft_f64: discrete Fourier transforms of rows
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
 //! ```
 
@@ -74,6 +75,9 @@ mod recurrent {
     pub mod gates_i16;
     pub mod svdf_f32;
 }
+mod transform {
+    pub mod fft_f64;
+}
 
 pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
@@ -85,6 +89,7 @@ pub use elementwise::{
 pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};
 pub use recurrent::{gates_i16, svdf_f32};
+pub use transform::fft_f64;
 
 /// The precision of float GEMMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Spectrograms and their cepstral coefficients, which networks of speech begin with.
 
+use nnburst_kernels::kernels::fft_f64::{Complex, RealFft};
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{ElementKind, OperatorCall, refused};
-use super::fourier::{Complex, MOST_POINTS, transform, turns};
+use super::fourier::MOST_POINTS;
 use super::math::{cut, f64_of, narrow};
-use crate::lowering::Lowered;
+use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
 /// A count as a double; those here are far below 2^53.
@@ -40,35 +41,35 @@ pub(super) fn spectrogram(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     let width = points / 2 + 1;
     let shape = call.set(0, &[channels, rows, width])?;
-    call.claim(8 * window + 8 * points)?;
+    call.claim(8 * window + 16 * points)?;
     let turn = 2.0 * std::f64::consts::PI;
     let fade: Vec<f64> =
         (0..window).map(|at| 0.5 - 0.5 * (turn * real(at) / real(window)).cos()).collect();
-    let turns: Vec<Complex> = turns(points);
+    let fft = RealFft::new(call.isa(), points)
+        .ok_or_else(|| OpError::rule(format!("a window of {window} samples")))?;
     let work = u64::try_from(shape.elements().saturating_mul(20)).unwrap_or(u64::MAX);
-    let label = plain("tflite_audio_spectrogram", &shape, work);
-    call.emit_with_scratch(label, 16 * points, move |mut io| {
+    let label = Label { form: fft.isa(), ..plain("tflite_audio_spectrogram", &shape, work) };
+    let room = 8 * RealFft::scratch(points, channels * rows);
+    call.emit_with_scratch(label, room, move |mut io| {
         let fixed = io.inputs_and_outputs();
         let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
-        let line = &mut io.scratch_slice::<f64>().as_chunks_mut::<2>().0[..points];
-        for row in 0..channels * rows {
-            poll::work(8 * points)?;
+        let fill = |row: usize, line: &mut [f64]| {
             let (mut channel, mut time) = (row * stride / samples, row * stride % samples);
-            line.fill([0.0; 2]);
-            for (place, fade) in line.iter_mut().zip(&fade) {
-                place[0] = f64::from(from.get(time * channels + channel)) * fade;
+            let (faded, rest) = line.split_at_mut(window);
+            rest.fill(0.0);
+            for (place, fade) in faded.iter_mut().zip(&fade) {
+                *place = f64::from(from.get(time * channels + channel)) * fade;
                 time += 1;
                 if time == samples {
                     (channel, time) = (channel + 1, 0);
                 }
             }
-            transform(line, &turns)?;
-            for (at, &[real, imaginary]) in line[..width].iter().enumerate() {
-                let power = narrow(real * real + imaginary * imaginary);
-                to.set(row * width + at, if is_squared { power } else { power.sqrt() });
-            }
-        }
-        Ok(())
+        };
+        let give = |row: usize, at: usize, [real, imaginary]: Complex| {
+            let power = narrow(real * real + imaginary * imaginary);
+            to.set(row * width + at, if is_squared { power } else { power.sqrt() });
+        };
+        Ok(fft.compute(channels * rows, io.scratch_slice::<f64>(), fill, give)?)
     });
     Ok(())
 }

@@ -235,22 +235,36 @@ fn is_real(kind: ElementKind) -> bool {
 }
 
 /// The real or imaginary part of complex numbers, or their absolute value.
-pub(super) fn part(call: &mut OperatorCall<'_, '_>, f: fn(f32, f32) -> f32) -> Lowered {
+pub(super) fn part(
+    call: &mut OperatorCall<'_, '_>,
+    f: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
+) -> Lowered {
     let (input, result) = (call.arg(0)?, call.result(0)?);
     if (input.kind, result.kind) != (ElementKind::C64, ElementKind::F32) {
         return Err(refused(0, input.kind).into());
     }
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
+    let isa = call.isa();
+    let f = move |pair: u64| {
+        let [real, imaginary]: [f32; 2] = bytemuck::cast(pair);
+        f(real, imaginary)
+    };
     call.step(&shape, move |io| {
-        let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-        for at in poll::each(0..to.len(), 16) {
-            let [real, imaginary] = from.block(2 * at);
-            to.set(at, f(real, imaginary));
-        }
-        Ok(())
+        let (from, to) = (io.input::<u64>(0), io.output::<f32>(0));
+        in_chunks(from.len().min(to.len()), |part| {
+            map(isa, from.slice(part.clone()), to.slice(part), &f);
+            Ok(())
+        })
     });
     Ok(())
+}
+
+/// The absolute value of a complex number: infinite where a part of it is.
+pub(super) fn absolute(real: f32, imaginary: f32) -> f32 {
+    let square = |x: f32| f64::from(x) * f64::from(x);
+    let size = narrow((square(real) + square(imaginary)).sqrt());
+    if real.is_infinite() | imaginary.is_infinite() { f32::INFINITY } else { size }
 }
 
 /// FAKE_QUANT: what is left of floats that were stored in so many bits between two bounds, which

@@ -1,18 +1,16 @@
 //! RFFT2D: the discrete Fourier transform of real matrices, in double precision; and
 //! HADAMARD_ROTATION, the transform by a matrix of ones with signs.
 
+use nnburst_kernels::kernels::fft_f64::{Complex, Fft, RealFft};
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{ElementKind, OperatorCall, refused};
 use super::math::{f32_of, narrow};
-use crate::lowering::Lowered;
+use crate::lowering::{Label, Lowered};
 use crate::ops::support::plain;
 
 /// The most points of one transform.
 pub(super) const MOST_POINTS: i64 = 1 << 24;
-
-/// A complex number: real and imaginary part.
-pub(super) type Complex = [f64; 2];
 
 /// Matrices `[.., height, width]`, cut or padded with zeros to the sizes in the second input, which
 /// are powers of two. Of each row of the result, `width / 2 + 1` numbers are given: the others
@@ -38,94 +36,69 @@ pub(super) fn rfft_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let mut extents = outer.to_vec();
     extents.extend([rows, half]);
     let shape = call.set(0, &extents)?;
-    let longest = rows.max(columns);
-    call.claim(16 * longest)?;
-    let turns: Vec<Complex> = turns(longest);
+    call.claim(16 * (rows + columns))?;
+    let isa = call.isa();
+    let no_transform = || OpError::input(1, format!("is {lengths:?}"));
+    let across = RealFft::new(isa, columns).ok_or_else(no_transform)?;
+    let down = Fft::new(isa, rows).ok_or_else(no_transform)?;
     let matrices: usize = outer.iter().product();
     let points = u64::try_from(shape.elements().saturating_mul(10)).unwrap_or(u64::MAX);
-    let label = plain("tflite_rfft_2d", &shape, points);
-    // The transformed rows, and a line at work.
-    let room = 16 * (rows * half + longest);
-    call.emit_with_scratch(label, room, move |mut io| {
+    let label = Label { form: across.isa(), ..plain("tflite_rfft_2d", &shape, points) };
+    // Matrices of one row are transformed as the rows of one, without what goes down.
+    let (planes, lines) = if rows == 1 { (1, matrices) } else { (matrices, rows) };
+    let lanes = Fft::lanes(rows, half);
+    let plane = if rows == 1 { 0 } else { 2 * rows * half };
+    let room = plane + 4 * rows * lanes + RealFft::scratch(columns, lines);
+    call.emit_with_scratch(label, room.saturating_mul(8), move |mut io| {
         let fixed = io.inputs_and_outputs();
         let (from, to) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
-        let (scratch, _) = io.scratch_slice::<f64>().as_chunks_mut::<2>();
-        let (plane, line) = scratch.split_at_mut(rows * half);
-        for matrix in 0..matrices {
-            let own = from.slice(matrix * height * width..(matrix + 1) * height * width);
-            for (row, kept) in plane.chunks_exact_mut(half).enumerate() {
-                poll::work(8 + 2 * columns)?;
-                if row >= height {
-                    kept.fill([0.0; 2]);
-                    continue;
-                }
-                let values = own.slice(row * width..(row + 1) * width);
-                let line = &mut line[..columns];
-                line.fill([0.0; 2]);
-                for (place, value) in line.iter_mut().zip(values.iter()) {
-                    place[0] = f64::from(value);
-                }
-                transform(line, &turns)?;
-                kept.copy_from_slice(&line[..half]);
+        let (plane, scratch) = io.scratch_slice::<f64>().split_at_mut(plane);
+        let (buffers, scratch) = scratch.split_at_mut(4 * rows * lanes);
+        let set = |row: usize, column: usize, [real, imaginary]: Complex| {
+            let at = 2 * (row * half + column);
+            to.set(at, narrow(real));
+            to.set(at + 1, narrow(imaginary));
+        };
+        for first in 0..planes {
+            let fill = |line: usize, points: &mut [f64]| {
+                // Of matrices of one row, each line is the first row of another.
+                let row = if rows == 1 { line * height } else { first * height + line };
+                let kept = if line % rows < height { width.min(columns) } else { 0 };
+                let (kept, rest) = points.split_at_mut(kept);
+                kept.iter_mut().enumerate().for_each(|(at, point)| {
+                    *point = f64::from(from.get(row * width + at));
+                });
+                rest.fill(0.0);
+            };
+            if rows == 1 {
+                across.compute(lines, scratch, fill, set)?;
+                continue;
             }
-            for column in 0..half {
-                poll::work(8 + 4 * rows)?;
-                let line = &mut line[..rows];
-                for (row, place) in line.iter_mut().enumerate() {
-                    *place = plane[row * half + column];
+            let (real, imaginary) = plane.split_at_mut(rows * half);
+            across.compute(lines, scratch, fill, |row, column, point| {
+                [real[row * half + column], imaginary[row * half + column]] = point;
+            })?;
+            for start in (0..half).step_by(lanes) {
+                let here = lanes.min(half - start);
+                poll::work(8 + 4 * rows * here)?;
+                let (one, other) = buffers.split_at_mut(2 * rows * lanes);
+                let (points, imaginary_points) = one.split_at_mut(rows * lanes);
+                for row in 0..rows {
+                    let (place, at) = (row * lanes, row * half + start);
+                    points[place..place + here].copy_from_slice(&real[at..at + here]);
+                    let points = &mut imaginary_points[place..place + here];
+                    points.copy_from_slice(&imaginary[at..at + here]);
                 }
-                transform(line, &turns)?;
-                for (row, &[real, imaginary]) in line.iter().enumerate() {
-                    let at = 2 * ((matrix * rows + row) * half + column);
-                    to.set(at, narrow(real));
-                    to.set(at + 1, narrow(imaginary));
+                let (real, imaginary) = down.compute(lanes, one, other)?.split_at(rows * lanes);
+                for (at, (&x, &y)) in real.iter().zip(&*imaginary).enumerate() {
+                    if at % lanes < here {
+                        set(first * rows + at / lanes, start + at % lanes, [x, y]);
+                    }
                 }
             }
         }
         Ok(())
     });
-    Ok(())
-}
-
-/// The first half of a turn in so many steps, clockwise, from 1 on.
-pub(super) fn turns(points: usize) -> Vec<Complex> {
-    #[expect(clippy::cast_precision_loss, reason = "at most 2^24")]
-    let turn = |at: usize| {
-        let angle = -2.0 * std::f64::consts::PI * at as f64 / points as f64;
-        [angle.cos(), angle.sin()]
-    };
-    (0..(points / 2).max(1)).map(turn).collect()
-}
-
-/// The transform of a power of two of points, in place; `turns` are those of as many or more.
-pub(super) fn transform(line: &mut [Complex], turns: &[Complex]) -> Result<(), poll::Halted> {
-    let points = line.len();
-    if points < 2 {
-        return Ok(());
-    }
-    let shift = usize::BITS - points.trailing_zeros();
-    for at in 0..points {
-        let other = at.reverse_bits() >> shift;
-        if at < other {
-            line.swap(at, other);
-        }
-    }
-    let mut half = 1;
-    while half < points {
-        poll::work(2 * points)?;
-        let step = turns.len() / half;
-        for block in line.chunks_exact_mut(2 * half) {
-            let (low, high) = block.split_at_mut(half);
-            let pairs = low.iter_mut().zip(high).zip(turns.iter().step_by(step));
-            for ((low, high), turn) in pairs {
-                let turned =
-                    [high[0] * turn[0] - high[1] * turn[1], high[0] * turn[1] + high[1] * turn[0]];
-                *high = [low[0] - turned[0], low[1] - turned[1]];
-                *low = [low[0] + turned[0], low[1] + turned[1]];
-            }
-        }
-        half *= 2;
-    }
     Ok(())
 }
 
@@ -192,29 +165,6 @@ fn rotate(values: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn transforms_are_sums_of_turned_points() {
-        for points in [1usize, 2, 4, 16] {
-            let line: Vec<Complex> = (0..points)
-                .map(|at| [f64::from(u8::try_from(at * at % 7).unwrap()), 1.0])
-                .collect();
-            let mut found = line.clone();
-            transform(&mut found, &turns(16)).unwrap();
-            for (k, found) in found.iter().enumerate() {
-                let mut want = [0.0; 2];
-                for (n, &[re, im]) in line.iter().enumerate() {
-                    let part = f64::from(u8::try_from(k * n % points).unwrap());
-                    let angle = -2.0 * std::f64::consts::PI * part
-                        / f64::from(u8::try_from(points).unwrap());
-                    want[0] += re * angle.cos() - im * angle.sin();
-                    want[1] += re * angle.sin() + im * angle.cos();
-                }
-                let apart = (found[0] - want[0]).hypot(found[1] - want[1]);
-                assert!(apart < 1e-12, "{points}: {k}");
-            }
-        }
-    }
 
     #[test]
     fn a_rotation_undoes_itself_but_for_a_factor() {

@@ -248,7 +248,7 @@ fn lowering(number: u16) -> Option<Lower> {
         132 => volume::conv_3d,
         133 => |call| convert::part(call, |_, imaginary| imaginary),
         134 => |call| convert::part(call, |real, _| real),
-        135 => |call| convert::part(call, f32::hypot),
+        135 => |call| convert::part(call, convert::absolute),
         140 => |call| reduce::any(call, true),
         141 => volume::conv_3d_transpose,
         145 => moves::broadcast_args,
