@@ -287,11 +287,11 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
                     windows.gather(from, stored, [batch, y, x], zero_point, channels, gathered);
                     let first = group * per_group;
                     let own = &filters[first * patch..];
+                    let pixel = windows.output.at(batch, y, x, 0);
                     dots(isa, exact(stored.bytes), gathered, own, per_group, |at, sum| {
                         let channel = first + at;
                         let sum = sum.wrapping_add(bias.get(&fixed, channel));
-                        let value = requantise.apply(channel, sum);
-                        stored.store(to, windows.output.at(batch, y, x, channel), value);
+                        stored.store(to, pixel + channel, requantise.apply(channel, sum));
                     });
                 }
             }

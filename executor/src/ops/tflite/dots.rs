@@ -80,6 +80,9 @@ impl<const EXACT: usize> Loop for Dots<'_, EXACT> {
 
 #[inline(always)]
 fn dot<const EXACT: usize>(a: &[i16], b: &[i16]) -> i64 {
+    if a.len() <= EXACT {
+        return i64::from(sum_of_products(a, b));
+    }
     let chunks = a.chunks(EXACT).zip(b.chunks(EXACT));
     chunks.map(|(a, b)| i64::from(sum_of_products(a, b))).sum()
 }
