@@ -11,8 +11,10 @@ use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
 use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
+use nnburst_kernels::kernels::block_permutation::BlockPermutation;
 use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
+use nnburst_kernels::kernels::fft_f64::RealFft;
 use nnburst_kernels::kernels::gathered_rows::GatheredRows;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
@@ -361,6 +363,15 @@ fn elementwise(c: &mut Criterion) {
             map.compute(In::of(&b[..]), Out::of(&mut y[..]));
         },
     );
+    family(
+        c,
+        "log_f32",
+        ELEMENTS,
+        |isa| Map::new(isa, Function::Log),
+        |map| {
+            map.compute(In::of(&b[..]), Out::of(&mut y[..]));
+        },
+    );
     // Rows of 32 less a number for each.
     let (len, count) = (32, ELEMENTS / 32);
     let make = |isa| Binary::new(isa, Arithmetic::Sub, NO_CLAMP);
@@ -380,6 +391,29 @@ fn elementwise(c: &mut Criterion) {
     family(c, "layer_norm_f32", ELEMENTS, make, |norm| {
         let (factors, shifts) = (In::of(&b[..ELEMENTS / 8]), In::of(&a[..ELEMENTS / 8]));
         norm.compute(In::of(&a[..]), factors, shifts, Out::of(&mut y[..])).unwrap();
+    });
+    let make = |isa| LayerNorm::new(isa, len, 0.1).unwrap();
+    family(c, "layer_norm_f32_short", ELEMENTS, make, |norm| {
+        let (factors, shifts) = (In::of(&b[..len]), In::of(&a[..len]));
+        norm.compute(In::of(&a[..]), factors, shifts, Out::of(&mut y[..])).unwrap();
+    });
+    // Sixteen channels in two groups that are shuffled.
+    let places: Vec<usize> = (0..16).map(|at| at % 2 * 8 + at / 2).collect();
+    let make = |isa| BlockPermutation::new(isa, 4, &places).unwrap();
+    family(c, "block_permutation", ELEMENTS, make, |blocks| {
+        blocks.compute(In::of(&a[..]).bytes(), Out::of(&mut y[..]).bytes()).unwrap();
+    });
+    let (points, rows) = (256, 8);
+    let mut scratch = vec![0.0; RealFft::scratch(points, rows)];
+    let make = |isa| RealFft::new(isa, points).unwrap();
+    family(c, "fft_f64", points * rows, make, |fft| {
+        let fill = |row: usize, to: &mut [f64]| {
+            to.iter_mut().zip(&a[row..]).for_each(|(to, &x)| *to = f64::from(x));
+        };
+        let give = |row: usize, at: usize, [x, y]: [f64; 2]| {
+            black_box((row, at, x, y));
+        };
+        fft.compute(rows, &mut scratch, fill, give).unwrap();
     });
     let (a, b, mut y) = (vec![100u8; ELEMENTS], vec![200u8; ELEMENTS], vec![0u8; ELEMENTS]);
     let (one, bytes) = (Multiplier::new(0.5), [ASYMMETRIC; 2]);

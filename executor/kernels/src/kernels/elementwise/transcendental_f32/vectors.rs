@@ -134,7 +134,7 @@ impl Each for Log {
         let log = n.mul_add(x.filled(LN_2[0]), sum);
         let log = x.where_negative(x.filled(f32::MAX).sub(x), log);
         let log = x.filled(f32::NAN).where_negative(x, log);
-        // Less than the least positive number is 0 alone, of either sign, and of what is normal now.
+        // Less than the least positive number is 0 alone, of either sign.
         let above_zero = normal.negative().add(x.filled(LEAST));
         let log = log.where_negative(above_zero, x.filled(f32::NEG_INFINITY));
         // The sum with what is 0 of all but a NaN, whose sign chose anything above.
