@@ -35,7 +35,8 @@ fn matrices_of_any_size_are_transposed() {
 fn small_blocks_are_permuted() {
     let input: Vec<u16> = (0..5 * 7 * 40).collect();
     // Axes and how many of them are a block.
-    let cases: [(&[(usize, isize)], Option<usize>); 7] = [
+    type Axes<'a> = &'a [(usize, isize)];
+    let cases: [(Axes<'_>, Option<usize>); 7] = [
         (&[(5, 24), (8, 1), (3, 8)], Some(2)),
         (&[(5, 280), (7, 40), (8, 1), (3, 8)], Some(2)),
         (&[(5, 24), (3, 2), (4, 6), (2, 1)], Some(3)),

@@ -90,7 +90,7 @@ pub(super) fn rfft_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
                     points.copy_from_slice(&imaginary[at..at + here]);
                 }
                 let (real, imaginary) = down.compute(lanes, one, other)?.split_at(rows * lanes);
-                for (at, (&x, &y)) in real.iter().zip(&*imaginary).enumerate() {
+                for (at, (&x, &y)) in real.iter().zip(imaginary).enumerate() {
                     if at % lanes < here {
                         set(first * rows + at / lanes, start + at % lanes, [x, y]);
                     }
