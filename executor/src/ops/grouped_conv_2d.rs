@@ -113,14 +113,19 @@ impl Conv {
 }
 
 /// Some channels of pixels that have `all`: `count` from the one `first` on.
-fn channels_of<P: ElementPiece>(pixels: P, all: usize, first: usize, count: usize) -> Rows<P> {
+pub(super) fn channels_of<P: ElementPiece>(
+    pixels: P,
+    all: usize,
+    first: usize,
+    count: usize,
+) -> Rows<P> {
     let end = pixels.len().saturating_sub(all.saturating_sub(first + count));
     let apart = Apart { row: count * P::SIZE, pitch: all * P::SIZE };
     Rows::new(pixels.slice(first.min(end)..end), apart, P::SIZE)
 }
 
 /// A piece of elements of so many bytes.
-trait ElementPiece: Piece {
+pub(super) trait ElementPiece: Piece {
     const SIZE: usize;
 }
 

@@ -108,17 +108,21 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: Arg)
     }
 }
 
+/// How the bytes of filters stand for integers.
+pub(super) fn bytes_of(filter: &Arg) -> Result<Bytes, OpError> {
+    match filter.kind {
+        ElementKind::I8 => Ok(Bytes::new(128, filter.zero_point)),
+        ElementKind::U8 => Ok(Bytes::new(0, filter.zero_point)),
+        kind => Err(refused(1, kind)),
+    }
+}
+
 /// Packs the filters, if they are constants.
 fn packed(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lowered<Option<HybridGemm>> {
     let Some(filters) = call.constant(1) else { return Ok(None) };
-    let to_unsigned = match conv.filter.kind {
-        ElementKind::I8 => 128,
-        ElementKind::U8 => 0,
-        kind => return Err(refused(1, kind).into()),
-    };
+    let bytes = bytes_of(&conv.filter)?;
     // A scale and the sum of the weights of each channel.
     call.claim(8 * conv.scales.len())?;
-    let bytes = Bytes::new(to_unsigned, conv.filter.zero_point);
     let weights = gemm_i8::Weights { values: filters.as_slice(), bytes };
     let scaling = match conv.way {
         OnTheFly::Symmetric => FloatScaling::Joined,

@@ -12,7 +12,7 @@ use crate::kernels::patches::Patches;
 use crate::kernels::plain;
 use crate::simd::Isa;
 use crate::simd::vector_i32::FloatChannels;
-use crate::tensor::rows::Pitched;
+use crate::tensor::rows::Rows;
 use crate::tensor::{In, Out, check_lengths, poll};
 
 /// Weights, packed for a variant, and what makes floats of their products with an image.
@@ -83,24 +83,31 @@ impl HybridGemm {
         self.packed.scratch_bytes() + 3 * 4 * self.scales.len()
     }
 
+    /// Floats of a row of the output: twice as many as there are rows of weights where two windows
+    /// were made one.
+    pub fn columns(&self) -> usize {
+        self.packed.columns()
+    }
+
     /// Computes the floats of an image: of each window and column
     /// `sum((byte - zero_point) * weight)`, times both scales, plus the bias if there is one.
-    /// `scale` and `zero_point` are those of the image as signed bytes.
+    /// `scale` and `zero_point` are those of the image as signed bytes. The image's rows are its
+    /// pixels, those of the output have [`HybridGemm::columns`] floats.
     ///
     /// # Errors
     /// Memory is missing.
-    pub fn compute(
+    pub fn compute<'a>(
         &self,
-        image: In<'_, u8>,
+        image: impl Into<Rows<In<'a, u8>>>,
         scale: f32,
         zero_point: i32,
         bias: Option<In<'_, f32>>,
-        output: Out<'_, f32>,
+        output: impl Into<Rows<Out<'a, f32>>>,
         scratch: &mut [u32],
     ) -> Result<(), String> {
         let (patches, columns) = (self.packed.patches(), self.packed.columns());
-        check_lengths(image.len(), patches.pixels() * patches.channels)?;
-        check_lengths(output.len(), patches.rows() * columns)?;
+        let image = image.into().pitched(patches.pixels(), patches.channels)?;
+        let output = output.into().pitched(patches.rows(), columns)?.cast::<u8>();
         check_lengths(size_of_val(scratch), self.scratch_bytes())?;
         if let Some(bias) = bias {
             check_lengths(bias.len(), self.channels)?;
@@ -137,10 +144,7 @@ impl HybridGemm {
             addends: addends.as_ptr(),
             range: self.range,
         });
-        let image = Pitched { start: image.as_ptr(), pitch: patches.channels };
         let bytes = Bytes { flip: 0, zero_point };
-        let pitch = columns * size_of::<f32>();
-        let output = Pitched { start: output.as_mut_ptr().cast::<u8>(), pitch };
         // SAFETY: the lengths are what is asked for, and the numbers are there for whole panels.
         unsafe { self.packed.run(image, bytes, output, results, 0..patches.lines(), rest) };
         Ok(())
