@@ -184,7 +184,7 @@ fn hard_swish(input_scale: f32, output: &Tensor) -> Table {
         if to_relu.shift > 0 {
             r = saturate(shift_left(r, 1));
         } else if to_relu.shift < 0 {
-            r = saturate(rdbpot(i32::from(r), -to_relu.shift));
+            r = rdbpot16(r, -to_relu.shift);
         }
         let r = (i32::from(r) + 32_768) >> 1;
         let p = saturate(r * i32::from(v) / (1 << 15));
@@ -192,10 +192,21 @@ fn hard_swish(input_scale: f32, output: &Tensor) -> Table {
         let y = if to_output.shift > 0 {
             shift_left(p, to_output.shift)
         } else {
-            rdbpot(i32::from(p), -to_output.shift)
+            i32::from(rdbpot16(p, -to_output.shift))
         };
         y.saturating_add(zero_point)
     })
+}
+
+/// `x / 2^exponent` as the reference has it in 16 bits: the mask of what is cut off is -1 from an
+/// exponent of 16 on, so that nothing becomes 0.
+fn rdbpot16(x: i16, exponent: i32) -> i16 {
+    match exponent {
+        ..=0 => x,
+        1..16 => saturate(rdbpot(i32::from(x), exponent)),
+        _ if x < 0 => -1,
+        _ => 1,
+    }
 }
 
 fn shift_left(x: i16, by: i32) -> i32 {

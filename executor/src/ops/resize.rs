@@ -20,9 +20,9 @@ const MAX_EXTENT: usize = 1 << 22;
 
 /// The positions of the output over those of the input.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
-    align_corners: bool,
-    half_pixel_centers: bool,
+pub(super) struct Grid {
+    pub(super) align_corners: bool,
+    pub(super) half_pixel_centers: bool,
 }
 
 /// Width comes before height. Sizes are INT32, or factors in float.
@@ -47,9 +47,7 @@ fn lower(op: &mut OpBuilder<'_>, bilinear: bool) -> Lowered {
     op.set_output(0, to.shape()?)?;
     op.claim((width + height).saturating_mul(size_of::<Tap>()))?;
     if bilinear {
-        let rows = grid.taps(from.height, height);
-        let columns = grid.taps(from.width, width);
-        bilinear::emit(op, Taps { from, to, rows, columns })
+        bilinear::emit(op, grid.taps(from, to))
     } else {
         let rows = grid.nearest(from.height, height);
         let columns = grid.nearest(from.width, width);
@@ -101,6 +99,13 @@ impl Grid {
         (0..output).map(|at| (position(at) as usize).min(input - 1)).collect()
     }
 
+    /// The pixels that those of the output lie between.
+    pub(super) fn taps(self, from: Image, to: Image) -> Taps {
+        let rows = self.places(from.height, to.height);
+        let columns = self.places(from.width, to.width);
+        Taps { from, to, rows, columns }
+    }
+
     /// The second position is the one above, not the one behind the first: left of the first center
     /// both are 0 and the weights cancel.
     #[expect(
@@ -109,7 +114,7 @@ impl Grid {
         clippy::cast_sign_loss,
         reason = "positions of an image; float casts saturate"
     )]
-    fn taps(self, input: usize, output: usize) -> Vec<Tap> {
+    fn places(self, input: usize, output: usize) -> Vec<Tap> {
         let scale = self.scale(input, output);
         let tap = |at: usize| {
             let p = if self.half_pixel_centers {

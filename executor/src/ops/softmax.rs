@@ -34,7 +34,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 /// `exp(beta * (x - max)) / sum`.
-fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
+pub(super) fn real<T: Real>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered {
     let shape = op.input(0)?.shape;
     let (outer, count, inner) = shape.around(axis);
     if inner == 1
@@ -195,7 +195,17 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         let what = format!("scale {} and zero point {}", output.scale, output.zero_point);
         return Err(OpError::output(0, what + ", must be 1/256 and the smallest value").into());
     }
-    let table = exponentials(input.scale, beta)?;
+    fixed_byte::<T>(op, axis, exponentials(input.scale, beta)?)
+}
+
+/// Shares in 256ths, whatever the result's scale: TFLite's reference does not look at that of
+/// UINT8.
+pub(super) fn fixed_byte<T: Quantised>(
+    op: &mut OpBuilder<'_>,
+    axis: usize,
+    table: Exponentials,
+) -> Lowered {
+    let input = op.input(0)?;
     let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
     let (outer, count, inner) = input.shape.around(axis);
     let isa = op.isa();
@@ -380,7 +390,7 @@ fn largest<T: Quantised>(from: In<'_, T>) -> Option<T> {
 
 /// What a byte counts for, by its distance to the largest.
 #[derive(Clone, Copy, Debug)]
-struct Exponential {
+pub(super) struct Exponential {
     /// `None` where it is too small to count.
     exp: Option<i32>,
     /// The same with the bits that sums take.
@@ -388,7 +398,13 @@ struct Exponential {
 }
 
 /// `exp` of minus 0, 1, ... 255 steps.
-fn exponentials(scale: f32, beta: f32) -> Result<[Exponential; 256], OpError> {
+type Exponentials = [Exponential; BYTES];
+
+/// The exponentials at a scale.
+///
+/// # Errors
+/// The scale is too small for 26 bits behind the point.
+pub(super) fn exponentials(scale: f32, beta: f32) -> Result<Exponentials, OpError> {
     let m = (f64::from(beta) * f64::from(scale) * f64::from(1 << 26)).min(f64::from(i32::MAX));
     let Multiplier { fraction, shift } = Multiplier::new(m);
     if m <= 1.0 {

@@ -41,6 +41,11 @@ impl Random {
         let real = (f64::from(low) + (f64::from(high) - f64::from(low)) * step) as f32;
         real
     }
+
+    /// From `low` to `high`, every power as often as the next.
+    pub(crate) fn scale(&mut self, low: f32, high: f32) -> f32 {
+        self.real(low.ln(), high.ln()).exp()
+    }
 }
 
 /// The values that inputs have.

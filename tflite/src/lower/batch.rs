@@ -201,7 +201,7 @@ impl Lower<'_, '_> {
     }
 
     /// Returns whether an argument is a constant, or not there.
-    fn is_given(&self, argument: usize) -> bool {
+    pub(super) fn is_given(&self, argument: usize) -> bool {
         self.tensor_index(argument).map_or(true, |index| self.import.is_constant(index))
     }
 }

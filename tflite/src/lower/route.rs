@@ -9,6 +9,7 @@ use crate::error::{ImportError, UnsupportedOperator};
 use crate::graph::is_open;
 use crate::model::Route;
 use crate::operand::is_quantized;
+use crate::schema::options::softmax;
 use crate::schema::{Builtin, Operator, Tensor, TensorKind};
 
 /// Lowers every operator; those that can't be are all reported, not only the first. `places` are
@@ -179,13 +180,13 @@ impl Import<'_> {
             Some(self.graph.tensors[index].kind)
         };
         let is_hybrid = |op: &Operator<'_>| {
-            let is_layer = matches!(
-                self.file.codes[op.code].builtin,
-                Builtin::FullyConnected | Builtin::Conv2d | Builtin::DepthwiseConv2d
-            );
+            let input = match self.file.codes[op.code].builtin {
+                Builtin::FullyConnected | Builtin::Conv2d | Builtin::DepthwiseConv2d => 0,
+                Builtin::TransposeConv => 2,
+                _ => return false,
+            };
             let packed = [TensorKind::Int8, TensorKind::Uint8, TensorKind::Int4, TensorKind::Int2];
-            is_layer
-                && kind(op, 0) == Some(TensorKind::Float32)
+            kind(op, input) == Some(TensorKind::Float32)
                 && kind(op, 1).is_some_and(|kind| packed.contains(&kind))
         };
         let any = || self.graph.operators.iter().any(is_hybrid);
@@ -200,6 +201,7 @@ impl Lower<'_, '_> {
         let kind = |argument: usize| self.tensor(argument).ok().map(|tensor| tensor.kind);
         let is_stored =
             |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16));
+        let is_byte = |kind| matches!(kind, Some(TensorKind::Int8 | TensorKind::Uint8));
         let is_packed =
             |kind| is_stored(kind) || matches!(kind, Some(TensorKind::Int4 | TensorKind::Int2));
         let input = kind(0);
@@ -259,6 +261,14 @@ impl Lower<'_, '_> {
             {
                 "NNAPI does not quantise activations on the fly"
             }
+            Builtin::TransposeConv
+                if kind(2) == Some(TensorKind::Float32)
+                    && kind(1) == Some(TensorKind::Int8)
+                    && self.is_given(1)
+                    && !self.import.options.widened_hybrid =>
+            {
+                "NNAPI does not quantise activations on the fly"
+            }
             Builtin::Conv2d | Builtin::DepthwiseConv2d
                 if input == Some(TensorKind::Float32)
                     && kind(1) == Some(TensorKind::Float32)
@@ -280,11 +290,25 @@ impl Lower<'_, '_> {
                 "NNAPI interpolates in floats"
             }
             Builtin::Maximum | Builtin::Minimum
-                if is_stored(input) && self.has_several_scales() =>
+                if is_stored(input) && self.has_several_scales(0) =>
             {
                 "NNAPI compares real values, TFLite what is stored"
             }
+            Builtin::Select | Builtin::SelectV2
+                if is_stored(kind(1)) && self.has_several_scales(1) =>
+            {
+                "NNAPI brings values to one scale, TFLite leaves them as they are stored"
+            }
+            Builtin::Sub if is_byte(input) && self.is_result_finer() => {
+                "NNAPI takes no result whose scale is so small beside the operands'"
+            }
             Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
+            Builtin::Logistic | Builtin::Tanh if is_byte(input) => {
+                "NNAPI computes it in fixed point, TFLite by a table of floats"
+            }
+            Builtin::Softmax if self.is_beyond_softmax(is_byte(input)) => {
+                "NNAPI takes no scale so small, and no factor that is not positive"
+            }
             Builtin::L2Normalization | Builtin::LogSoftmax if is_stored(input) => {
                 "NNAPI rounds otherwise"
             }
@@ -307,16 +331,36 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Returns whether not all of two inputs and a result are quantised alike.
-    fn has_several_scales(&self) -> bool {
+    /// Returns whether not all of two inputs, from `first` on, and a result are quantised alike.
+    fn has_several_scales(&self, first: usize) -> bool {
         let quantization = |tensor: &Tensor| {
             let quantization = &tensor.quantization;
             (quantization.scales.first().copied(), quantization.zero_points.first().copied())
         };
-        let tensors = [self.tensor(0), self.tensor(1), self.output_tensor(0)];
+        let tensors = [self.tensor(first), self.tensor(first + 1), self.output_tensor(0)];
         let mut tensors = tensors.into_iter().flatten().map(quantization);
         let first = tensors.next();
         tensors.any(|other| Some(other) != first)
+    }
+
+    /// Returns whether the multiplier of a sum of two bytes, which have 20 bits to spare, is at
+    /// least 1.
+    fn is_result_finer(&self) -> bool {
+        let scale = |tensor: Option<&Tensor>| {
+            let scale = tensor.and_then(|it| it.quantization.scales.first().copied());
+            f64::from(scale.unwrap_or(1.0))
+        };
+        let [a, b] = [0, 1].map(|argument| scale(self.tensor(argument).ok()));
+        2.0 * a.max(b) >= scale(self.output_tensor(0).ok()) * f64::from(1 << 20)
+    }
+
+    /// Returns whether NNAPI's SOFTMAX, in fixed point where it `is_byte`, does not take the factor.
+    fn is_beyond_softmax(&self, is_byte: bool) -> bool {
+        let beta = self.options(softmax::KIND).and_then(|it| Ok(it.float(softmax::BETA)?));
+        let scale = self.tensor(0).ok().and_then(|it| it.quantization.scales.first().copied());
+        let (beta, scale) = (beta.unwrap_or(0.0), scale.unwrap_or(1.0));
+        let is_small = f64::from(beta) * f64::from(scale) * f64::from(1 << 26) <= 1.0;
+        beta <= 0.0 || (is_byte && is_small)
     }
 
     /// Returns whether operations from `first` on go by way of floats where the operator is of

@@ -258,6 +258,9 @@ impl Lower<'_, '_> {
     pub(super) fn embedding_lookup(&mut self) -> Lowered {
         let lookups = self.input(0)?;
         let values = self.input(1)?;
+        if self.kind(values) == OperandType::TensorQuant8SymmPerChannel {
+            return Err("NNAPI looks up rows of one scale alone".into());
+        }
         let output = self.output(0, None)?;
         if is_quantized(self.kind(values)) && !is_quantized(self.kind(output)) {
             let values = self.symmetric_rows(values)?;

@@ -12,8 +12,9 @@ import subprocess
 import sys
 
 
-# Whose reference kernel looks at other channels than the plain one, which interpreters have.
-PLAIN = ["LOCAL_RESPONSE_NORMALIZATION"]
+# Whose reference kernel looks at other channels than the plain one, which interpreters have, or
+# adds up stored values without their zero point.
+PLAIN = ["LOCAL_RESPONSE_NORMALIZATION", "SUM"]
 # Which fills as many rows as its last result says, and leaves the others as they were.
 COUNTED = ["TFLite_Detection_PostProcess"]
 

@@ -363,8 +363,6 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
         self.op.emit(label, run);
     }
 
-    /// The label of such a step.
-    #[inline(never)]
     /// Returns whether input 2 is there, the bias of so many outputs.
     ///
     /// # Errors
@@ -385,8 +383,11 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
         let lookup = ByteTable::new(self.isa(), table);
         let label = Label { form: lookup.isa(), ..self.label(shape) };
         emit_each(self.op, label, move |from, to| lookup.compute(from, to));
+        self.op.join_table(table);
     }
 
+    /// The label of such a step.
+    #[inline(never)]
     pub(super) fn label(&self, shape: &Shape) -> Label {
         let operations = u64::try_from(shape.elements()).unwrap_or(u64::MAX);
         plain(self.name, shape, operations)

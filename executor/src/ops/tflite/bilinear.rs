@@ -1,4 +1,5 @@
-//! RESIZE_BILINEAR of integers: between four pixels, with weights of ten bits each way.
+//! RESIZE_BILINEAR: of signed integers between four pixels, with weights of ten bits each way; of
+//! FLOAT32 and UINT8 as NNAPI's.
 
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::{In, Out, Shape, poll};
@@ -7,6 +8,7 @@ use super::arg::{ElementKind, OperatorCall, by_kind};
 use super::image::resized;
 use super::math::{Stored, low};
 use crate::lowering::Lowered;
+use crate::ops::resize::Grid;
 use crate::ops::support::{Image, compiled};
 
 /// A place between two pixels, in steps of 1/1024.
@@ -18,10 +20,14 @@ struct Between {
     weight: i64,
 }
 
-/// Signed stored values between four pixels, with weights of ten bits.
+/// Stored values between four pixels: the result has its own scale for them.
 pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (kind, from, to) = resized(call)?;
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
+    if matches!(kind, ElementKind::F32 | ElementKind::U8) {
+        let grid = Grid { align_corners: is_aligned, half_pixel_centers: is_half };
+        return crate::ops::bilinear::emit(call, grid.taps(from, to));
+    }
     let places = move |input: usize, output: usize| -> Vec<Between> {
         let [wide_in, wide_out] =
             [input, output].map(|it| i64::try_from(it).unwrap_or(i64::MAX >> 16));

@@ -172,12 +172,24 @@ fn sum(
     if which == Arithmetic::Sub {
         of_b.fraction = -of_b.fraction;
     }
-    let [to, of_a, of_b] = [to, of_a, of_b].map(BranchlessMultiplier::from);
+    let left = u32::try_from(to.shift).unwrap_or(0);
+    let unshifted = Multiplier { shift: to.shift.min(0), ..to };
+    let [to, of_a, of_b] = [unshifted, of_a, of_b].map(BranchlessMultiplier::from);
     let points = [a.zero_point, b.zero_point, result.zero_point];
-    emit_stored(call, pair, move |a, b| {
+    let sum = move |a: i32, b: i32| {
         let scaled = of_a.apply((a - points[0]) << spare);
-        let sum = scaled.wrapping_add(of_b.apply((b - points[1]) << spare));
-        to.apply(sum).wrapping_add(points[2]).clamp(min, max)
+        to.apply(scaled.wrapping_add(of_b.apply((b - points[1]) << spare)))
+    };
+    if left == 0 {
+        return emit_stored(call, pair, move |a, b| {
+            sum(a, b).wrapping_add(points[2]).clamp(min, max)
+        });
+    }
+    // As the interpreter shifts right by less than nothing, on x86-64: by 32 more.
+    emit_stored(call, pair, move |a, b| {
+        let sum = sum(a, b);
+        let shifted = (sum >> (32 - left.min(31))) + i32::from(sum >= 0);
+        shifted.wrapping_add(points[2]).clamp(min, max)
     })
 }
 

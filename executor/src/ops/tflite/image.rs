@@ -1,14 +1,13 @@
-//! Pooling, resizing, softmax and normalisation of the types that NNAPI's operations don't take.
+//! Pooling, resizing and normalisation of the types that NNAPI's operations don't take.
 
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{OpError, poll};
 
-use super::arg::{Activation, ElementKind, OperatorCall, by_kind, refused, sizes};
+use super::arg::{Activation, ElementKind, OperatorCall, by_kind, sizes};
 use super::conv::ConvWindows;
-use super::math::{Stored, cut, f32_of, low};
-use super::tables::{between, wide_table_f64};
+use super::math::{Stored, cut, f32_of};
 use crate::lowering::Lowered;
-use crate::ops::support::{Image, plain};
+use crate::ops::support::Image;
 
 /// Means or maxima of windows of stored values.
 pub(super) fn pool(call: &mut OperatorCall<'_, '_>, is_max: bool) -> Lowered {
@@ -107,53 +106,6 @@ pub(super) fn resize_nearest(call: &mut OperatorCall<'_, '_>) -> Lowered {
 
 fn ratio(count: usize) -> f32 {
     f32_of(i32::try_from(count).unwrap_or(i32::MAX))
-}
-
-/// Softmax of 16-bit values: exponentials and the reciprocal of their sum out of tables.
-pub(super) fn softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (input, result) = (call.arg(0)?, call.result(0)?);
-    input.same_kind(&result)?;
-    if input.kind != ElementKind::I16 {
-        return Err(refused(0, input.kind).into());
-    }
-    let beta = call.real(0)?;
-    let depth = input.shape.last().copied().unwrap_or(1);
-    let extents = input.shape.to_vec();
-    call.set(0, &extents)?;
-    let unit = (2.0 / 65535.0, 0);
-    let powers = wide_table_f64((10.0 / 65535.0, 32767), unit, f64::exp);
-    let inverses = wide_table_f64((1.0 / 65535.0, -32768), unit, |x| 1.0 / (1.0 + x));
-    let scaled = f64::from(input.scale * beta) / (10.0 / 65535.0);
-    let to_powers = Multiplier::new(scaled);
-    let rows = input.shape.elements() / depth.max(1);
-    let label = plain("tflite_softmax_i16", &input.shape, 0);
-    call.emit_with_scratch(label, 2 * depth, move |mut io| {
-        let (from, to) = (io.input::<i16>(0), io.output::<i16>(0));
-        let exps = io.scratch_slice::<i16>();
-        for row in poll::each(0..rows, 20 * depth) {
-            let values = from.slice(row * depth..(row + 1) * depth);
-            values.copy_to(exps);
-            let most = exps.iter().copied().max().unwrap_or(0);
-            let mut sum = 0i32;
-            for value in exps.iter_mut() {
-                let difference = i32::from(*value) - i32::from(most);
-                let place = to_powers.apply(difference).saturating_add(32767);
-                *value = between(&powers, i16::stored(place.clamp(-32768, 32767)));
-                sum = sum.wrapping_add(i32::from(*value));
-            }
-            let headroom = sum.leading_zeros();
-            let shifted = ((i64::from(sum) << headroom.saturating_sub(1)) + (1 << 13)) >> 14;
-            let centred = low(shifted) - (1 << 15) - (1 << 16);
-            let inverse = between(&inverses, i16::stored(centred.clamp(-32768, 32767)));
-            let right = 31i32.saturating_sub(headroom.cast_signed()).max(1);
-            for (at, &value) in exps.iter().enumerate() {
-                let product = i64::from(value) * i64::from(inverse) + (1 << (right - 1));
-                to.set(row * depth + at, i16::stored(low(product >> right).clamp(0, 32767)));
-            }
-        }
-        Ok(())
-    });
-    Ok(())
 }
 
 /// Rows of the last dimension divided by their length; quantised results have 7 bits of fraction.

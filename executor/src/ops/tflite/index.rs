@@ -324,6 +324,9 @@ pub(super) fn embedding_lookup(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let result = call.result(0)?;
     let count = lookups.shape.elements();
     if result.kind == ElementKind::F32 && table.kind == ElementKind::I8 {
+        if table.channels.as_ref().is_some_and(|of| of.channel_dim != 0) {
+            return Err(OpError::input(1, "has no scale for each row").into());
+        }
         let scales = table.scales(if table.channels.is_some() { rows } else { 1 })?;
         let zero_point = table.zero_point;
         call.step(&shape, move |io| {

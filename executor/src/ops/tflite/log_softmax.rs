@@ -4,7 +4,7 @@ use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot};
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, cut, f64_of, low};
+use super::math::{Stored, cut, f32_of, f64_of, low, round_i32};
 use crate::lowering::Lowered;
 
 /// Bits before the point of differences and of their logarithms.
@@ -39,7 +39,9 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
         });
         return Ok(());
     }
-    let steps = Steps::of(&input, &result)?;
+    let Some(steps) = Steps::of(&input, &result)? else {
+        return in_floats(call, &input, &result);
+    };
     by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<T>(0));
         for row in poll::each(0..rows, 40 * depth) {
@@ -50,6 +52,33 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
             let to = to.slice(row * depth..(row + 1) * depth);
             to.fill(values.iter().map(|value| {
                 T::stored(steps.stored(value.wide() - most, log, least))
+            }));
+        }
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// Bytes of a scale that fixed point has no bits for, which ends the process of the interpreter's
+/// reference kernel: by floats, as its other kernel, in the order of its operations.
+fn in_floats(call: &mut OperatorCall<'_, '_>, input: &Arg, result: &Arg) -> Lowered {
+    let depth = input.shape.last().copied().unwrap_or(1).max(1);
+    let rows = input.shape.elements() / depth;
+    let (scale, to, zero_point) = (input.scale, result.scale, result.zero_point);
+    let (min, max) = result.kind.range();
+    by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&input.shape, move |io| {
+        let (from, output) = (io.input::<T>(0), io.output::<T>(0));
+        for row in poll::each(0..rows, 20 * depth) {
+            let values = from.slice(row * depth..(row + 1) * depth);
+            let most = values.iter().map(T::wide).max().unwrap_or(0);
+            let power = |value: T| (-scale * f32_of(most - value.wide())).exp();
+            let sum = values.iter().fold(0.0f32, |sum, value| sum + power(value));
+            let least = (scale * f32_of(most) + sum.ln()) / to;
+            let output = output.slice(row * depth..(row + 1) * depth);
+            output.fill(values.iter().map(|value| {
+                let real = scale / to * f32_of(value.wide()) - least;
+                let stored = round_i32(real.round_ties_even()).saturating_add(zero_point);
+                T::stored(stored.clamp(min, max))
             }));
         }
         Ok(())
@@ -70,7 +99,8 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(input: &Arg, result: &Arg) -> Result<Self, OpError> {
+    /// `None` where the input's scale is too small.
+    fn of(input: &Arg, result: &Arg) -> Result<Option<Self>, OpError> {
         let range = result.kind.range();
         if !matches!(input.kind, ElementKind::I8 | ElementKind::U8) {
             return Err(refused(0, input.kind));
@@ -82,7 +112,7 @@ impl Steps {
         let one = 1i64 << (31 - DIFFERENCE_BITS);
         let real = (f64::from(input.scale) * f64_of(one)).min(f64::from(i32::MAX));
         if real <= 1.0 {
-            return Err(OpError::input(0, format!("has the scale {}", input.scale)));
+            return Ok(None);
         }
         let to_fixed = Multiplier::new(real);
         let unit = f64_of(1i64 << (31 - to_fixed.shift.clamp(0, 31)));
@@ -90,7 +120,7 @@ impl Steps {
         let most = f64_of((1i64 << DIFFERENCE_BITS) - 1) * f64_of(one);
         let radius = most / f64_of(1i64 << to_fixed.shift.clamp(0, 31));
         let least = -low(cut(radius.floor()));
-        Ok(Self { to_fixed, from_fixed, least, zero_point: result.zero_point, range })
+        Ok(Some(Self { to_fixed, from_fixed, least, zero_point: result.zero_point, range }))
     }
 
     /// The logarithm of the sum of powers of differences, none of which is positive.

@@ -29,6 +29,7 @@ mod dots;
 mod fourier;
 mod hybrid_conv;
 mod hybrid_groups;
+mod hybrid_transpose;
 mod image;
 mod index;
 mod log_softmax;
@@ -47,6 +48,7 @@ mod rnn;
 mod scatter;
 mod segments;
 mod shapes;
+mod softmax;
 mod svdf;
 mod tables;
 mod unary;
@@ -152,7 +154,7 @@ fn lowering(number: u16) -> Option<Lower> {
         22 => moves::reshape,
         23 => bilinear::resize_bilinear,
         24 => rnn::rnn,
-        25 => image::softmax,
+        25 => softmax::softmax,
         26 => blocks::space_to_depth,
         27 => svdf::svdf,
         28 => unary::tanh,
@@ -186,7 +188,7 @@ fn lowering(number: u16) -> Option<Lower> {
         64 => |call| choose::select(call, false),
         65 => moves::slice,
         66 => |call| unary::real(call, f32::sin),
-        67 => conv::transpose_conv,
+        67 => convolutions::transpose_conv,
         68 => segments::sparse_to_dense,
         69 => moves::tile,
         70 => moves::expand_dims,

@@ -14,7 +14,6 @@ use super::convert::each_integer;
 use super::math::{Stored, f32_of, low, round_i32, table};
 use super::tables::{between, wide_table};
 use crate::lowering::{Label, Lowered};
-use crate::ops::byte_table;
 use crate::ops::support::{emit_each, plain};
 
 /// Input and result, of one type and shape.
@@ -315,35 +314,23 @@ pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
     })
 }
 
-/// LOGISTIC of 16-bit values: eight points to each power, by a table of half of them.
+/// LOGISTIC: of 16-bit values eight points to each power, by a table of half of them.
 pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    if matches!(call.arg(0)?.kind, ElementKind::I8 | ElementKind::U8) {
-        return (byte_table::LOGISTIC.lower)(call);
-    }
     let (input, _) = pair(call)?;
-    match input.kind {
-        ElementKind::I16 => {
-            let table = points(Scale16::of(&input, 3), Scale16::logistic);
-            each(call, &input, move |x: i16| table[place_of(x)])
-        }
-        ElementKind::F32 => each(call, &input, |x: f32| 1.0 / (1.0 + (-x).exp())),
-        kind => Err(refused(0, kind).into()),
+    if input.kind != ElementKind::I16 {
+        return real(call, |x| 1.0 / (1.0 + (-x).exp()));
     }
+    let table = points(Scale16::of(&input, 3), Scale16::logistic);
+    each(call, &input, move |x: i16| table[place_of(x)])
 }
 
 pub(super) fn tanh(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    if matches!(call.arg(0)?.kind, ElementKind::I8 | ElementKind::U8) {
-        return (byte_table::TANH.lower)(call);
-    }
     let (input, _) = pair(call)?;
-    match input.kind {
-        ElementKind::I16 => {
-            let table = points(Scale16::of(&input, 4), Scale16::tanh);
-            each(call, &input, move |x: i16| table[place_of(x)])
-        }
-        ElementKind::F32 => each(call, &input, f32::tanh),
-        kind => Err(refused(0, kind).into()),
+    if input.kind != ElementKind::I16 {
+        return real(call, f32::tanh);
     }
+    let table = points(Scale16::of(&input, 4), Scale16::tanh);
+    each(call, &input, move |x: i16| table[place_of(x)])
 }
 
 /// A function of every 16-bit value: 128 KiB, which are faster to look up than to compute.

@@ -182,21 +182,32 @@ pub(super) fn transposed(net: &mut Net, name: &'static str) {
         rows += net.random.below(stride);
         columns += net.random.below(stride);
     }
-    let extents = [1, rows, columns, outputs];
+    let batches = net.random.within(1, 2);
+    let extents = [batches, rows, columns, outputs];
     let shape = net.ints(&extents);
     let filters = [outputs, filter, filter, channels];
+    let is_hybrid = kind == Float32 && net.random.flag();
+    let each = !is_hybrid || net.random.flag();
+    if is_hybrid {
+        net.label = if each { "hybrid per channel".into() } else { "hybrid".into() };
+    }
     let weights = match kind {
-        Float32 => float_weights(net, &filters),
-        _ => weights(net, &filters, 0, Int8, true),
+        Float32 if !is_hybrid => float_weights(net, &filters),
+        _ => weights(net, &filters, 0, Int8, each),
     };
-    let input = net.input(kind, &[1, height, width, channels]);
-    let bias = bias(net, kind, outputs);
+    let input = net.input(kind, &[batches, height, width, channels]);
+    let bias = if is_hybrid && net.random.flag() { -1 } else { bias(net, kind, outputs) };
     let output = net.result(kind, &extents);
     let mut fields = vec![byte(0, i32::from(!is_same)), int(1, stride), int(2, stride)];
     if kind == Int16 {
         fields.push(byte(4, net.bias_code));
     }
-    net.operator(name, &[shape, weights, input, bias], &[output], 49, fields);
+    if is_hybrid {
+        fields.push(byte(3, net.random.below(4)));
+    }
+    let inputs = [shape, weights, input, bias];
+    let inputs = if bias < 0 { &inputs[..3] } else { &inputs };
+    net.operator(name, inputs, &[output], 49, fields);
 }
 
 pub(super) fn pool(net: &mut Net, name: &'static str) {
@@ -299,6 +310,11 @@ pub(super) fn softmax(net: &mut Net, name: &'static str) {
     let kind = net.kind(if is_log { &kinds[..3] } else { &kinds });
     let shape = net.shape((1, 4));
     let input = net.input(kind, &shape);
+    if kind != Int16 && net.random.below(3) == 0 {
+        // Smaller ones end the process of the interpreter.
+        let scale = net.random.scale(2e-8, 30.0);
+        net.quantise_by(input, kind, scale);
+    }
     let output = net.file.tensor("out", kind, &shape);
     if is_log {
         match kind {
@@ -311,11 +327,14 @@ pub(super) fn softmax(net: &mut Net, name: &'static str) {
     }
     match kind {
         Int8 => net.fix(output, 1.0 / 256.0, -128),
+        // Of which the interpreter does not look at the scale.
+        Uint8 if net.random.below(4) == 0 => net.quantise(output, kind),
         Uint8 => net.fix(output, 1.0 / 256.0, 0),
         Int16 => net.fix(output, 1.0 / 32768.0, 0),
         _ => {}
     }
-    net.operator(name, &[input], &[output], 9, vec![(0, Value::F32(1.0))]);
+    let beta = if kind == Float32 { net.random.pick(&[1.0, 0.5, 0.0, -1.0]) } else { 1.0 };
+    net.operator(name, &[input], &[output], 9, vec![(0, Value::F32(beta))]);
 }
 
 pub(super) fn resize(net: &mut Net, name: &'static str) {

@@ -66,7 +66,8 @@ recipes! {
     elementwise::cast => ["CAST", "CAST"];
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
         ["MEAN", "MEAN", "REDUCE_MAX", "REDUCE_MIN"];
-    |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["SUM"];
+    |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
+        ["SUM"];
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["REDUCE_PROD"];
     |net, name| elementwise::reduce(net, name, &[Bool]) => ["REDUCE_ANY", "REDUCE_ALL"];
     layers::fully_connected => ["FULLY_CONNECTED", "FULLY_CONNECTED", "FULLY_CONNECTED"];

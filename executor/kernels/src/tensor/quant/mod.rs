@@ -98,7 +98,7 @@ impl Multiplier {
             return Self::default();
         }
         // A multiplier of 2^31 and more saturates every product but 0.
-        Self { fraction: fraction as i32, shift: shift.min(30) }
+        Self { fraction: fraction as i32, shift: shift.min(31) }
     }
 
     /// `x` times the multiplier, rounded twice as the reference does. The left shift wraps.
