@@ -5,7 +5,7 @@ use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, apply_wide, f64_of, low};
+use super::math::{Stored, apply_wide, f32_of, f64_of, low, round_i32};
 use crate::lowering::Lowered;
 use crate::ops::reduction::{IntegerSums, RealSums, Reduction};
 use crate::ops::support::compiled;
@@ -134,7 +134,8 @@ fn real_sum(call: &mut OperatorCall<'_, '_>, input: &Arg, is_mean: bool) -> Lowe
     Ok(())
 }
 
-/// Of stored values: the divisor is part of the multiplier, whose fraction is cut for it.
+/// Of stored values. The divisor of a mean is part of the multiplier, whose fraction is cut for it;
+/// a sum is scaled in single precision, as the interpreter's plain kernel does.
 fn stored_sum(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
@@ -153,9 +154,14 @@ fn stored_sum(
     }
     let (from_zero, to_zero) = (input.zero_point, result.zero_point);
     let (min, max) = result.kind.range();
+    let scale = input.scale / result.scale;
+    let bias = f32_of(-from_zero) * scale * f32_of(low(whole));
     let finish = move |sum: i64| {
-        let scaled = multiplier.apply(low(sum)).wrapping_add(to_zero);
-        scaled.clamp(min, max)
+        let scaled = match is_mean {
+            true => multiplier.apply(low(sum)),
+            false => round_i32(f32_of(low(sum + whole * i64::from(from_zero))) * scale + bias),
+        };
+        scaled.saturating_add(to_zero).clamp(min, max)
     };
     let (isa, are_rows) = (call.isa(), groups.are_rows());
     if (!are_rows || count <= SHORT_ROW) && count <= EXACT_SUMS {
