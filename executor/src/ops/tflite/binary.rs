@@ -6,7 +6,7 @@ use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rd
 use nnburst_kernels::tensor::{Element, In, OpError, Out};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, f32_of};
+use super::math::{Stored, f32_of, shifted_right};
 use crate::lowering::Lowered;
 use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
 use crate::ops::elementwise::real_binary;
@@ -185,11 +185,10 @@ fn sum(
             sum(a, b).wrapping_add(points[2]).clamp(min, max)
         });
     }
-    // As the interpreter shifts right by less than nothing, on x86-64: by 32 more.
+    // The interpreter shifts right by less than nothing.
+    let exponent = -i32::try_from(left).unwrap_or(0);
     emit_stored(call, pair, move |a, b| {
-        let sum = sum(a, b);
-        let shifted = (sum >> (32 - left.min(31))) + i32::from(sum >= 0);
-        shifted.wrapping_add(points[2]).clamp(min, max)
+        shifted_right(sum(a, b), exponent).wrapping_add(points[2]).clamp(min, max)
     })
 }
 
@@ -257,10 +256,9 @@ fn quotient(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation
         let unscaled = srdhm(a << spare, inverse);
         let total =
             Multiplier { fraction: to.fraction, shift: to.shift - reciprocal_shift - spare };
-        let shifted = rdbpot(
-            srdhm(unscaled.wrapping_shl(u32::try_from(total.shift).unwrap_or(0)), total.fraction),
-            -total.shift,
-        );
+        let left = u32::try_from(total.shift).unwrap_or(0);
+        let scaled = srdhm(unscaled.wrapping_shl(left), total.fraction);
+        let shifted = shifted_right(scaled, (-total.shift).max(0));
         Ok(shifted.wrapping_add(points[2]).clamp(min, max))
     };
     by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => {

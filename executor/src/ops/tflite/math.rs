@@ -193,6 +193,15 @@ pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {
     }
 }
 
+/// `x / 2^exponent`, rounded. Beyond 31, and below 0, C++ leaves open what the interpreter computes:
+/// this is what it does on x86-64, which shifts by the low bits of the exponent.
+pub(super) fn shifted_right(x: i32, exponent: i32) -> i32 {
+    let count = exponent.cast_unsigned();
+    let mask = low(1i64.wrapping_shl(count).wrapping_sub(1));
+    let threshold = (mask >> 1) + i32::from(x < 0);
+    x.wrapping_shr(count).wrapping_add(i32::from(x & mask > threshold))
+}
+
 /// A table of 8-bit values: `f` of each real number, at the result's scale.
 pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 256] {
     let (min, max) = result.kind.range();
@@ -213,6 +222,13 @@ pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 2
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shifts_out_of_range_are_by_their_low_bits() {
+        assert_eq!([-6, -5, 5, 6].map(|x| shifted_right(x, 2)), [-2, -1, 1, 2]);
+        assert_eq!([-6, 0, 6].map(|x| shifted_right(x, 33)), [-3, 1, 4]);
+        assert_eq!([-6, 0, 6].map(|x| shifted_right(x, -4)), [-1, 1, 1]);
+    }
 
     /// What TFLite's interpreter gives for these sums.
     #[test]
