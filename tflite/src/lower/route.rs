@@ -354,7 +354,7 @@ impl Lower<'_, '_> {
         2.0 * a.max(b) >= scale(self.output_tensor(0).ok()) * f64::from(1 << 20)
     }
 
-    /// Returns whether NNAPI's SOFTMAX, in fixed point where it `is_byte`, does not take the factor.
+    /// Returns whether NNAPI's SOFTMAX, in fixed point where it `is_byte`, refuses the factor.
     fn is_beyond_softmax(&self, is_byte: bool) -> bool {
         let beta = self.options(softmax::KIND).and_then(|it| Ok(it.float(softmax::BETA)?));
         let scale = self.tensor(0).ok().and_then(|it| it.quantization.scales.first().copied());

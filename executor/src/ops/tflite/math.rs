@@ -193,8 +193,8 @@ pub(super) fn real_at(arg: &Arg, bytes: In<'_, u8>, index: usize) -> f64 {
     }
 }
 
-/// `x / 2^exponent`, rounded. Beyond 31, and below 0, C++ leaves open what the interpreter computes:
-/// this is what it does on x86-64, which shifts by the low bits of the exponent.
+/// `x / 2^exponent`, rounded. Beyond 31, and below 0, C++ leaves open what the interpreter does:
+/// this is what comes of it on x86-64, which shifts by the low bits of the exponent.
 pub(super) fn shifted_right(x: i32, exponent: i32) -> i32 {
     let count = exponent.cast_unsigned();
     let mask = low(1i64.wrapping_shl(count).wrapping_sub(1));
