@@ -195,7 +195,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         let what = format!("scale {} and zero point {}", output.scale, output.zero_point);
         return Err(OpError::output(0, what + ", must be 1/256 and the smallest value").into());
     }
-    fixed_byte::<T>(op, axis, exponentials(input.scale, beta)?)
+    fixed_byte::<T>(op, axis, &exponentials(input.scale, beta)?)
 }
 
 /// Shares in 256ths, whatever the result's scale: TFLite's reference does not look at that of
@@ -203,7 +203,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
 pub(super) fn fixed_byte<T: Quantised>(
     op: &mut OpBuilder<'_>,
     axis: usize,
-    table: Exponentials,
+    table: &Exponentials,
 ) -> Lowered {
     let input = op.input(0)?;
     let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
