@@ -59,7 +59,7 @@ fn curves_of_bytes_are_tables_of_floats() {
     assert_eq!(moved, [-100, -31, -3, 28, 59, 87, 127]);
     let flat = unary("LOGISTIC", &BYTES, (1e-8, -8), (1.0 / 256.0, -128), none());
     assert_eq!(flat, [0; 12]);
-    let tanh = unary("TANH", &BYTES, (0.05, -8), (0.007_820_312_5, 0), none());
+    let tanh = unary("TANH", &BYTES, (0.05, -8), (0.007_820_313, 0), none());
     assert_eq!(tanh, [-128, -128, -124, 43, 49, 54, 64, 81, 127, 127, 127, 127]);
 }
 

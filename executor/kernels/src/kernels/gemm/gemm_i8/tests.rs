@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernels::patches::tests::cases;
 use crate::tensor::quant::Multiplier;
-use crate::tensor::rows::check_apart;
+use crate::tensor::rows::{Apart, Rows, check_apart};
 use crate::tensor::{In, Out};
 
 #[test]
@@ -232,7 +232,32 @@ fn compare_floats(
             let behind = &got[rows * columns..];
             assert!(behind.iter().all(|&x| x == 99.0), "{:?} wrote behind the end", variant.isa);
         }
+        let bias = In::of(&bias[..]);
+        let want = &got[..rows * columns];
+        let channels = patches.channels;
+        let (wide, apart) = spread(&image, channels, 20, 0);
+        let from = Rows::new(In::of(&wide), apart, 1);
+        let columns = gemm.columns();
+        let (mut wide, apart) = spread(&vec![99.0; want.len()], columns, 12, 99.0);
+        let to = Rows::new(Out::of(&mut wide), apart, 4);
+        gemm.compute(from, SCALE, zero_point, Some(bias), to, &mut scratch).unwrap();
+        let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let (want, _) = spread(want, columns, 12, 99.0);
+        assert_eq!(bits(&wide), bits(&want), "{:?}: rows apart", variant.isa);
     }
+}
+
+/// Rows of so many elements with some between them, but behind the last, and how they lie.
+fn spread<T: Copy>(rows: &[T], len: usize, gap: usize, between: T) -> (Vec<T>, Apart) {
+    let size = size_of::<T>();
+    let apart = Apart { row: len * size, pitch: (len + gap) * size };
+    let mut wide = Vec::new();
+    for row in rows.chunks_exact(len) {
+        wide.extend(row);
+        wide.extend(std::iter::repeat_n(between, gap));
+    }
+    wide.truncate(apart.span(size_of_val(rows)) / size);
+    (wide, apart)
 }
 
 #[test]
