@@ -277,8 +277,8 @@ pub trait ReusableExecution: Send + Sync {
 /// Executions on memory that belongs to the caller, one at a time: no request, no memory that is
 /// mapped, no copies.
 pub trait ExecutionInPlace: Send + Sync {
-    /// Executes with a view for each argument of the model, of the shape that the model gives it, and
-    /// returns when done. Views of outputs overlap with no other.
+    /// Executes with a view for each argument of the model, of the shape that the model gives it,
+    /// and returns when done. Views of outputs overlap with no other.
     ///
     /// # Errors
     /// As for [`PreparedModel::execute_synchronously`]; the outputs are then undefined.

@@ -35,8 +35,8 @@ impl std::fmt::Debug for InPlace {
 }
 
 impl Compilation {
-    /// Executions on the caller's own memory; `None` where the device is in another process, several
-    /// devices share the model, or it leaves the size of an argument open.
+    /// Executions on the caller's own memory; `None` where the device is in another process,
+    /// several devices share the model, or it leaves the size of an argument open.
     pub fn in_place(&self) -> Option<InPlace> {
         let mut sizes = self.input_bytes().iter().chain(self.output_bytes());
         if !Settings::of_process().synchronous_drivers || sizes.any(Option::is_none) {

@@ -1,8 +1,8 @@
 //! The bytes of a .tflite file: in memory, or on disk and read where somebody looks.
 //!
-//! Nearly all of a file are the constants of its model. Whoever executes it reads them from the file
-//! once more, so that an import that read them all would take as long as TFLite's interpreter, which
-//! maps its file, takes for everything.
+//! Nearly all of a file are the constants of its model. Whoever executes it reads them from the
+//! file once more, so that an import that read them all would take as long as TFLite's interpreter,
+//! which maps its file, takes for everything.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The bytes of a file. Each is read once: who writes to the file meanwhile changes what was not read
-/// yet.
+/// The bytes of a file. Each is read once: who writes to the file meanwhile changes what was not
+/// read yet.
 #[derive(Debug, Default)]
 pub(crate) struct FileBytes {
     len: usize,
@@ -136,8 +136,8 @@ impl FileBytes {
 /// The most constants that are looked for.
 const MOST: u32 = 1 << 16;
 
-/// Where the buffers of a model lie: a guess, which decides about the order of reading alone. `None`
-/// where the file is not as it should be, which whoever reads it tells.
+/// Where the buffers of a model lie: a guess, which decides about the order of reading alone.
+/// `None` where the file is not as it should be, which whoever reads it tells.
 fn constants(file: &File, len: usize) -> Option<Vec<Range<usize>>> {
     const BUFFERS: u64 = 4;
     const DATA: u64 = 0;

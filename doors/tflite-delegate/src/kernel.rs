@@ -127,7 +127,8 @@ impl DelegateKernel {
     /// call begins anew.
     ///
     /// # Errors
-    /// [`KernelError`]; what was to be computed is then undefined, and variables hold what they held.
+    /// [`KernelError`]; what was to be computed is then undefined, and variables hold what they
+    /// held.
     pub(crate) fn invoke(&mut self, host: &mut Host) -> Result<(), KernelError> {
         self.shared.origin.check().map_err(RuntimeError::from)?;
         if self.is_dynamic {

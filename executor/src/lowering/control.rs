@@ -7,9 +7,9 @@ use std::time::Duration;
 use nnburst_hal::TimePoint;
 use nnburst_kernels::tensor::poll::{self, Halt};
 
-/// The points at which a run may be held up: called between steps, every few microseconds, and every
-/// millisecond or so within longer ones; while a model is compiled, before each operation and within longer ones and
-/// passes. Whoever schedules runs waits in here.
+/// The points at which a run may be held up: called between steps, every few microseconds, and
+/// every millisecond or so within longer ones; while a model is compiled, before each operation and
+/// within longer ones and passes. Whoever schedules runs waits in here.
 pub trait Checkpoint: std::fmt::Debug + Sync {
     /// Returns when the run may go on.
     fn pass(&self);

@@ -43,12 +43,12 @@ pub(crate) struct Stage {
     pub(crate) _claims: Vec<Charge>,
 }
 
-/// A run is polled about this often between steps, in nanoseconds: a look at who else wants the core
-/// takes as long as a part of a tiny network's step.
+/// A run is polled about this often between steps, in nanoseconds: a look at who else wants the
+/// core takes as long as a part of a tiny network's step.
 const POLL_EVERY: u64 = 2_000;
 
-/// Has a run be polled ahead of the first step, and of those that come long enough after one that is
-/// polled.
+/// Has a run be polled ahead of the first step, and of those that come long enough after one that
+/// is polled.
 pub(super) fn note_polls(steps: &mut [Step]) {
     let mut since = POLL_EVERY;
     for step in steps {

@@ -1,4 +1,5 @@
-//! Executions on the program's own pointers, where the device is in this process: nothing is copied.
+//! Executions on the program's own pointers, where the device is in this process: nothing is
+//! copied.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ const FEW: usize = 8;
 type Few<T> = SmallVec<[T; FEW]>;
 
 impl Call {
-    /// Runs and waits; `None` where an argument is no pointer to a whole value of the model's shape,
-    /// or an output overlaps with another argument: programs may give one buffer for both.
+    /// Runs and waits; `None` where an argument is no pointer to a whole value of the model's
+    /// shape, or an output overlaps with another argument: programs may give one buffer for both.
     pub(super) fn run_in_place(&mut self, ready: &Compiled) -> Option<Result<()>> {
         if !ready.is_here || self.inputs.len().max(self.outputs.len()) > FEW {
             return None;

@@ -1,17 +1,17 @@
 //! Accumulators of 8-bit products as stored bytes: multiplied by scales in double precision and
 //! rounded once, halves away from zero, as TFLite's dense layers do with XNNPACK.
 //!
-//! Single precision does for nearly all of them: within 256, as far as bytes are apart, a product errs
-//! by less than 5e-5, which matters where it is as near to a half alone. A vector that has such a
-//! product is computed again.
+//! Single precision does for nearly all of them: within 256, as far as bytes are apart, a product
+//! errs by less than 5e-5, which matters where it is as near to a half alone. A vector that has such
+//! a product is computed again.
 
 mod vectors;
 
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{Out, check_lengths};
 
-/// Distances from an integer beyond which the other one may be the nearest: a sum, its scale and their
-/// product are rounded to 24 bits each.
+/// Distances from an integer beyond which the other one may be the nearest: a sum, its scale and
+/// their product are rounded to 24 bits each.
 const UNSURE: f32 = 0.499_95;
 
 /// Accumulators come in multiples of this, those behind the last channel included.
