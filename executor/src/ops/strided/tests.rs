@@ -50,6 +50,10 @@ fn small_blocks_are_permuted() {
         let count: usize = axes.iter().map(|axis| axis.0).product();
         for isa in Isa::all() {
             let blocks = strided.small_blocks(isa, 2);
+            // A matrix of squares is left to those where blocks have no vectors.
+            let is_matrix = axes == [(7, 1), (5, 7)];
+            let has_vectors = BlockPermutation::new(isa, 2, &[0]).unwrap().isa() != Isa::Scalar;
+            let want = want.filter(|_| !is_matrix || has_vectors);
             assert_eq!(blocks.as_ref().map(|blocks| blocks.1), want, "{axes:?}");
             let Some(blocks) = blocks else { continue };
             let (mut got, mut want) = (vec![0u16; count], vec![0u16; count]);

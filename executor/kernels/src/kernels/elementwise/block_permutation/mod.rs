@@ -74,7 +74,7 @@ impl BlockPermutation {
     /// Permutes whole blocks, which do not lie over the output.
     ///
     /// # Errors
-    /// Lengths differ or are no whole blocks, or the run is to end.
+    /// The input is shorter than the output, or that is no whole blocks, or the run is to end.
     pub fn compute(&self, input: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
         let Self { variant, elements, width, bytes, together } = self;
         let block = elements.len() * width;
@@ -183,6 +183,6 @@ mod tests {
         assert!(BlockPermutation::new(isa, 4, &[0; 33]).is_none());
         let kernel = BlockPermutation::new(isa, 2, &[1, 0, 2]).unwrap();
         assert!(kernel.compute(In::of(&[1; 7]), Out::of(&mut [0; 7])).is_err());
-        assert!(kernel.compute(In::of(&[1; 12]), Out::of(&mut [0; 6])).is_err());
+        assert!(kernel.compute(In::of(&[1; 6]), Out::of(&mut [0; 12])).is_err());
     }
 }
