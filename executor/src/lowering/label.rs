@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nnburst_kernels::simd::Isa;
+
 /// The label of a step, for profiles and debug events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The primitive, such as `gemm_f32`.
     pub kernel: &'static str,
     /// The instruction set of the form that was chosen, such as `Avx512`; `Scalar` for plain code.
-    pub form: nnburst_kernels::simd::Isa,
+    pub form: Isa,
     /// Shapes in words.
     pub shape: Words,
     /// Arithmetic operations of one run, a multiply-add counting as two; 0 where it moves data
@@ -22,6 +24,19 @@ impl Label {
     /// their names.
     pub fn is_integer(&self) -> bool {
         self.kernel.ends_with("_i8") || self.kernel.ends_with("_byte")
+    }
+
+    /// Nanoseconds that the arithmetic takes about: what vector kernels reach where they are slow,
+    /// so that little work is not taken for much.
+    pub(crate) fn estimate(&self) -> u64 {
+        let per_nanosecond = match (self.form, self.kernel) {
+            (Isa::Scalar, _) => 1,
+            (_, "pool_real" | "pool_byte") => 6,
+            (_, "depthwise_f32" | "depthwise_i8") => 40,
+            (_, "attention_f32") => 60,
+            _ => 100,
+        };
+        self.operations / per_nanosecond
     }
 }
 

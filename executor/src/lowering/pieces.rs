@@ -1,7 +1,5 @@
 //! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
 
-use nnburst_kernels::simd::Isa;
-
 use super::draft::DraftStep;
 use crate::lowering::Label;
 use crate::lowering::step::Work;
@@ -49,7 +47,7 @@ impl Pieces {
     }
 
     fn with(label: &Label, count: usize, threads: usize, look_every: u64, per_thread: u64) -> Self {
-        let time = estimate(label);
+        let time = label.estimate();
         let shared = threads > 1 && count > 1 && time >= SHARE_FROM;
         let mut pieces = time.div_ceil(look_every);
         if shared {
@@ -65,7 +63,7 @@ impl Pieces {
 
 /// Leaves the steps of a short stage to one thread.
 pub(crate) fn keep_short_whole(steps: &mut [DraftStep]) {
-    let all = steps.iter().map(|step| estimate(&step.label)).fold(0, u64::saturating_add);
+    let all = steps.iter().map(|step| step.label.estimate()).fold(0, u64::saturating_add);
     if all >= SHARE_STAGES_FROM {
         return;
     }
@@ -76,21 +74,10 @@ pub(crate) fn keep_short_whole(steps: &mut [DraftStep]) {
     }
 }
 
-/// Nanoseconds that a step takes about: what vector kernels reach where they are slow, so that
-/// little work is not taken for much.
-pub(crate) fn estimate(label: &Label) -> u64 {
-    let per_nanosecond = match (label.form, label.kernel) {
-        (Isa::Scalar, _) => 1,
-        (_, "pool_real" | "pool_byte") => 6,
-        (_, "depthwise_f32" | "depthwise_i8") => 40,
-        (_, "attention_f32") => 60,
-        _ => 100,
-    };
-    label.operations / per_nanosecond
-}
-
 #[cfg(test)]
 mod tests {
+    use nnburst_kernels::simd::Isa;
+
     use super::*;
     use crate::lowering::Words;
 

@@ -8,7 +8,6 @@ use nnburst_kernels::tensor::rows::Apart;
 
 use super::io::Io;
 use super::label::Label;
-use super::pieces::estimate;
 use super::state::ValueId;
 
 /// The place of an operand's bytes at run time.
@@ -92,7 +91,7 @@ impl Step {
         /// Bytes that are moved in a nanosecond.
         const MOVED: u64 = 10;
         let moves = u64::try_from(self.bytes()).unwrap_or(u64::MAX) / MOVED;
-        estimate(&self.label).max(moves)
+        self.label.estimate().max(moves)
     }
 
     /// Bytes of all operands, each read or written once.
