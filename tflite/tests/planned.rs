@@ -71,7 +71,7 @@ fn least_kib(imported: &Imported, apart: bool) -> usize {
 fn steps_beside_those_of_the_extension_are_aliased_and_in_place() {
     let imported = network();
     let goes_there = |route: &&Route| matches!(route, Route::Extension(_));
-    assert_eq!(imported.routes.iter().filter(goes_there).count(), 2);
+    assert_eq!(imported.routes.iter().filter(goes_there).count(), 3);
     // No copy for a RESHAPE, and the LOGISTIC where its operand is: an image of 16 KiB is all that
     // there is at a time.
     let [joined, apart] = [false, true].map(|apart| plan(&imported, apart, 1 << 24).unwrap());

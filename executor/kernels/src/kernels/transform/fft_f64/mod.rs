@@ -92,11 +92,19 @@ impl Fft {
     }
 }
 
-/// So many of `points` steps of a turn, clockwise.
+/// So many of `points` steps of a turn, clockwise. Quarters of a turn are exact, so that what
+/// cancels out is 0.
 fn turn(at: usize, points: usize) -> Complex {
+    let quarters = 4 * (at % points);
+    let within = quarters % points;
     #[expect(clippy::cast_precision_loss, reason = "points are below 2^53")]
-    let angle = -TAU * (at % points) as f64 / points as f64;
-    [angle.cos(), angle.sin()]
+    let (sin, cos) = (TAU / 4.0 * within as f64 / points as f64).sin_cos();
+    match quarters / points {
+        0 => [cos, -sin],
+        1 => [-sin, -cos],
+        2 => [-cos, sin],
+        _ => [sin, cos],
+    }
 }
 
 #[cfg(test)]
