@@ -143,7 +143,8 @@ struct Covered {
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
     /// The lanes from `lane` on, as many as there are up to a block. Where there are fewer, what
     /// follows in memory is folded as well and not stored: loops of sixteen elements are unrolled
-    /// before they become vectors, and don't then.
+    /// before they become vectors, and don't then. Where nothing follows, at the end of the input,
+    /// each lane is folded by itself: blocks that come from two places go through memory.
     #[inline(always)]
     fn block(&self, window: &Covered, lane: usize) {
         let Covered { rows, columns, line, column: across, lanes, .. } = *window;
@@ -151,7 +152,8 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         // Rather a whole block that overlaps the one before.
         let start = lane.min(lanes.saturating_sub(BLOCK));
         let first = window.first + start;
-        if lanes < FEW {
+        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
+        if lanes < FEW || last + BLOCK > self.input.len() {
             return (lane..end).for_each(|lane| self.one(window, lane));
         }
         let mut sums = [self.first; BLOCK];
@@ -162,11 +164,7 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
                 return;
             }
             for column in 0..columns {
-                let at = first + row * line + column * across;
-                let xs = match at + BLOCK <= self.input.len() {
-                    true => self.input.block::<BLOCK>(at),
-                    false => self.last_block(at),
-                };
+                let xs = self.input.block::<BLOCK>(first + row * line + column * across);
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
             }
         }
@@ -189,16 +187,6 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         let ys = In::of(ys);
         self.output.set_block(to, ys.block::<N>(0));
         self.output.set_block(to + lanes - N, ys.block::<N>(lanes - N));
-    }
-
-    /// The last elements of the input, fewer than a block.
-    #[cold]
-    #[inline(never)]
-    fn last_block(&self, at: usize) -> [T; BLOCK] {
-        let mut xs = [T::default(); BLOCK];
-        let left = self.input.slice(at..self.input.len());
-        left.copy_to(&mut xs[..left.len()]);
-        xs
     }
 
     #[inline(always)]
