@@ -3,12 +3,14 @@
 //! Source: NNAPI, since HAL 1.2; FLOAT32 and FLOAT16. Class 0 is the background. Rows that no
 //! detection fills are zero.
 
+use std::sync::Mutex;
+
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::boxes::{BestFirst, Corners, hard_nms};
-use super::numbers::{Numbers, claim_run, operands};
+use super::numbers::{Numbers, claim_run, read_operands};
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
 use crate::ops::sort::sort_vec_by;
@@ -105,13 +107,19 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     let numbers = [Numbers::of(0, &scores)?, Numbers::of(1, &deltas)?, Numbers::of(2, &anchors)?];
     let out = [Numbers::of(0, &op.output(0)?)?, Numbers::of(1, &op.output(1)?)?];
     claim_run(op, &[&scores, &deltas, &anchors])?;
+    // Kept between runs: memory from the system anew takes longer than the numbers. Runs at the
+    // same time have their own.
+    let kept = Mutex::new([const { Vec::new() }; 3]);
     op.emit(plain("detection_postprocessing", &scores.shape, 0), move |io: Io<'_>| {
-        let [scores, deltas, anchors]: [Vec<f32>; 3] = operands(&io, numbers)?;
+        let (mut held, mut own) = (kept.try_lock().ok(), [const { Vec::new() }; 3]);
+        let all = held.as_deref_mut().unwrap_or(&mut own);
+        read_operands(&io, numbers, all)?;
+        let [scores, deltas, anchors] = &*all;
         for batch in 0..batches {
             let scores = &scores[batch * count * classes..][..count * classes];
             let deltas = &deltas[batch * count * delta_width..][..count * delta_width];
             let boxes: Vec<Corners> = poll::each(0..count, 100)
-                .map(|anchor| rules.decode(anchor, deltas, &anchors))
+                .map(|anchor| rules.decode(anchor, deltas, anchors))
                 .collect();
             poll::work(64)?;
             let found = rules.detect(scores, &boxes)?;

@@ -58,24 +58,34 @@ impl Numbers {
         steps * self.scale
     }
 
-    /// All elements, each read once.
+    /// All elements, each read once, in the place of what `numbers` held.
     ///
     /// # Errors
     /// The run is to end.
-    pub(super) fn to_vec(self, bytes: View<'_>) -> Result<Vec<f32>, Halted> {
+    pub(super) fn read(self, bytes: View<'_>, numbers: &mut Vec<f32>) -> Result<(), Halted> {
+        numbers.clear();
         if self.kind == OperandType::TensorFloat32 {
             let floats = In::<f32>::new(bytes);
-            let mut numbers = vec![0.0; floats.len()];
+            numbers.resize(floats.len(), 0.0);
             for (at, chunk) in numbers.chunks_mut(poll::CHUNK).enumerate() {
                 poll::work(chunk.len() / 4)?;
                 let first = at * poll::CHUNK;
                 floats.slice(first..first + chunk.len()).copy_to(chunk);
             }
-            return Ok(numbers);
+            return Ok(());
         }
         let len = bytes.len() / self.kind.element_bytes().unwrap_or(1);
-        let numbers = poll::each(0..len, 4).map(|index| self.get(bytes, index)).collect();
-        poll::work(0).map(|()| numbers)
+        numbers.extend(poll::each(0..len, 4).map(|index| self.get(bytes, index)));
+        poll::work(0)
+    }
+
+    /// All elements, each read once.
+    ///
+    /// # Errors
+    /// The run is to end.
+    pub(super) fn to_vec(self, bytes: View<'_>) -> Result<Vec<f32>, Halted> {
+        let mut numbers = Vec::new();
+        self.read(bytes, &mut numbers).map(|()| numbers)
     }
 
     /// Writes element `index`; where quantised, the zero point is added before rounding.
@@ -126,10 +136,23 @@ pub(super) fn operands<const N: usize>(
     numbers: [Numbers; N],
 ) -> Result<[Vec<f32>; N], Halted> {
     let mut all = [const { Vec::new() }; N];
-    for (index, (values, numbers)) in all.iter_mut().zip(numbers).enumerate() {
-        *values = numbers.to_vec(io.input_bytes(index))?;
-    }
+    read_operands(io, numbers, &mut all)?;
     Ok(all)
+}
+
+/// The same, in storage that is used again.
+///
+/// # Errors
+/// The run is to end.
+pub(super) fn read_operands<const N: usize>(
+    io: &Io<'_>,
+    numbers: [Numbers; N],
+    all: &mut [Vec<f32>; N],
+) -> Result<(), Halted> {
+    for (index, (values, numbers)) in all.iter_mut().zip(numbers).enumerate() {
+        numbers.read(io.input_bytes(index), values)?;
+    }
+    Ok(())
 }
 
 /// Memory that holds these integers.
