@@ -110,11 +110,8 @@ impl ModelFile {
     /// # Errors
     /// They can't be read, or are no more as many.
     pub fn bytes(&self) -> Result<&[u8], ImportError> {
-        let bytes = self.read(Ok(self.bytes.whole()))?;
-        if bytes.len() < self.bytes.len() {
-            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
-        }
-        Ok(bytes)
+        let bytes = self.bytes.whole();
+        self.read(Ok(bytes))
     }
 
     /// The bytes of a part of the file, such as a constant
@@ -123,7 +120,8 @@ impl ModelFile {
     /// # Errors
     /// They can't be read.
     pub fn bytes_at(&self, range: Range<usize>) -> Result<Option<&[u8]>, ImportError> {
-        self.read(Ok(self.bytes.get(range)))
+        let bytes = self.bytes.get(range);
+        self.read(Ok(bytes))
     }
 
     /// The file on disk, where the model was opened from one.
@@ -133,7 +131,7 @@ impl ModelFile {
 
     /// What was made of the bytes, or why some of them could not be read.
     fn read<T>(&self, made: Result<T, ImportError>) -> Result<T, ImportError> {
-        match self.bytes.take_failure() {
+        match self.bytes.failure() {
             Some(error) => Err(error.into()),
             None => made,
         }

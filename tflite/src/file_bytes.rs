@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// The bytes of a file. Each is read once: who writes to the file meanwhile changes what was not
 /// read yet.
@@ -21,8 +21,8 @@ pub(crate) struct FileBytes {
     file: Option<File>,
     /// All of them, once somebody asked for that.
     whole: OnceLock<Vec<u8>>,
-    /// Why bytes could not be read.
-    failure: Mutex<Option<io::Error>>,
+    /// Why bytes could not be read, the first time: they are missing from then on.
+    failure: OnceLock<io::Error>,
 }
 
 #[derive(Debug)]
@@ -110,9 +110,12 @@ impl FileBytes {
         self.whole.get_or_init(|| self.read(0..self.len))
     }
 
-    /// Why bytes could not be read since this was asked last.
-    pub(crate) fn take_failure(&self) -> Option<io::Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Why bytes could not be read, whoever asked for them: nothing that was made of the others is
+    /// right, then or later.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        let error = self.failure.get()?;
+        let again = || io::Error::new(error.kind(), error.to_string());
+        Some(error.raw_os_error().map_or_else(again, io::Error::from_raw_os_error))
     }
 
     /// Reads a part of the file; nothing where that fails, which is noted.
@@ -127,7 +130,7 @@ impl FileBytes {
             Ok(bytes)
         };
         read().unwrap_or_else(|error: io::Error| {
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            let _ = self.failure.set(error);
             Vec::new()
         })
     }
@@ -285,7 +288,7 @@ mod tests {
                 assert_eq!(file.get(range), None);
             }
             assert_eq!(file.whole(), bytes);
-            assert!(file.take_failure().is_none());
+            assert!(file.failure().is_none());
         }
         assert_eq!(FileBytes::from(bytes.clone()).get(7..9), Some(&bytes[7..9]));
         assert_eq!(FileBytes::default().get(0..0), Some(&[][..]));
@@ -296,7 +299,8 @@ mod tests {
         let file = file_of(&[1; 4]);
         let bytes = FileBytes::of_file(file.try_clone().unwrap(), 4 * LARGE);
         assert_eq!(bytes.get(0..4), None, "its piece ends behind the file");
-        assert_eq!(bytes.take_failure().unwrap().kind(), ErrorKind::UnexpectedEof);
-        assert!(bytes.take_failure().is_none());
+        for _ in 0..2 {
+            assert_eq!(bytes.failure().unwrap().kind(), ErrorKind::UnexpectedEof);
+        }
     }
 }
