@@ -141,21 +141,37 @@ struct Covered {
 }
 
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
-    /// The lanes from `lane` on, as many as there are up to a block. Where there are fewer, what
-    /// follows in memory is folded as well and not stored: loops of sixteen elements are unrolled
-    /// before they become vectors, and don't then. Where nothing follows, at the end of the input,
-    /// each lane is folded by itself: blocks that come from two places go through memory.
+    /// The lanes from `lane` on, as many as there are up to a block.
     #[inline(always)]
     fn block(&self, window: &Covered, lane: usize) {
-        let Covered { rows, columns, line, column: across, lanes, .. } = *window;
-        let end = lanes.min(lane + BLOCK);
+        let Covered { first, rows, columns, line, column: across, lanes, .. } = *window;
+        if lanes < FEW {
+            return (lane..lanes).for_each(|lane| self.one(window, lane));
+        }
         // Rather a whole block that overlaps the one before.
         let start = lane.min(lanes.saturating_sub(BLOCK));
-        let first = window.first + start;
-        let last = first + rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        if lanes < FEW || last + BLOCK > self.input.len() {
-            return (lane..end).for_each(|lane| self.one(window, lane));
+        let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
+        match first + start + last + BLOCK <= self.input.len() {
+            true => self.fold_block::<false>(window, start),
+            false => self.block_at_end(window, start),
         }
+    }
+
+    /// A block of which not all that is read follows in the input: apart from the others, as blocks
+    /// that come from two places go through memory.
+    #[cold]
+    #[inline(never)]
+    fn block_at_end(&self, window: &Covered, start: usize) {
+        self.fold_block::<true>(window, start);
+    }
+
+    /// The lanes from `start` on. Where there are fewer than a block, what follows in memory is
+    /// folded as well and not stored: loops of sixteen elements are unrolled before they become
+    /// vectors, and don't then.
+    #[inline(always)]
+    fn fold_block<const AT_END: bool>(&self, window: &Covered, start: usize) {
+        let Covered { rows, columns, line, column: across, lanes, .. } = *window;
+        let first = window.first + start;
         let mut sums = [self.first; BLOCK];
         let many = rows * columns > MANY;
         for row in 0..rows {
@@ -164,7 +180,11 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
                 return;
             }
             for column in 0..columns {
-                let xs = self.input.block::<BLOCK>(first + row * line + column * across);
+                let at = first + row * line + column * across;
+                let xs = match AT_END && at + BLOCK > self.input.len() {
+                    true => self.last_block(at),
+                    false => self.input.block::<BLOCK>(at),
+                };
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
             }
         }
@@ -187,6 +207,14 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         let ys = In::of(ys);
         self.output.set_block(to, ys.block::<N>(0));
         self.output.set_block(to + lanes - N, ys.block::<N>(lanes - N));
+    }
+
+    /// The last elements of the input, fewer than a block.
+    fn last_block(&self, at: usize) -> [T; BLOCK] {
+        let mut xs = [T::default(); BLOCK];
+        let left = self.input.slice(at..self.input.len());
+        left.copy_to(&mut xs[..left.len()]);
+        xs
     }
 
     #[inline(always)]
