@@ -51,6 +51,38 @@ pub(super) fn filled<V: F32Simd, const N: usize>(
     vectors
 }
 
+/// A kernel of some rows.
+pub(super) trait RowsKernel {
+    /// What it is given.
+    type Work;
+
+    /// `N` rows from the one `first` on, at most [`TOGETHER`].
+    ///
+    /// # Safety
+    /// They are among those of the work, which are as it states.
+    unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, work: &Self::Work, first: usize);
+}
+
+/// All of `count` rows: four at a time, and what is left one by one.
+///
+/// # Safety
+/// The rows are as the work states, so many.
+#[inline(always)]
+pub(super) unsafe fn all<K: RowsKernel, V: F32Simd>(isa: V::Isa, work: &K::Work, count: usize) {
+    for first in (0..count).step_by(TOGETHER) {
+        // SAFETY: within the rows.
+        unsafe {
+            if count - first >= TOGETHER {
+                K::some::<V, TOGETHER>(isa, work, first);
+            } else {
+                for row in first..count {
+                    K::some::<V, 1>(isa, work, row);
+                }
+            }
+        }
+    }
+}
+
 /// What is added of an element.
 pub(super) trait Term {
     /// Of the elements of a vector, beside a number of their row.

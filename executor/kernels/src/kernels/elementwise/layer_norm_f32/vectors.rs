@@ -1,7 +1,7 @@
 //! Four rows at a time: what a row's lanes have in common takes as long to find as a row of 64
 //! elements to read. Each row is read three times, from L1.
 
-use super::super::four_rows::{Itself, Square, TOGETHER, filled, sums};
+use super::super::four_rows::{Itself, RowsKernel, Square, TOGETHER, all, filled, sums};
 use super::Rows;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
@@ -13,18 +13,18 @@ impl Kernel for LayerNormVectors {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
-        for first in (0..rows.count).step_by(TOGETHER) {
-            // SAFETY: within the rows; the sums of all of them are there before any is written.
-            unsafe {
-                if rows.count - first >= TOGETHER {
-                    some::<S::F32, TOGETHER>(isa, rows, first);
-                } else {
-                    for row in first..rows.count {
-                        some::<S::F32, 1>(isa, rows, row);
-                    }
-                }
-            }
-        }
+        // SAFETY: as for the work. What is read of some rows is read before any of them is written.
+        unsafe { all::<Self, S::F32>(isa, rows, rows.count) };
+    }
+}
+
+impl RowsKernel for LayerNormVectors {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { some::<V, N>(isa, rows, first) };
     }
 }
 

@@ -2,8 +2,8 @@
 //! rounded once, halves away from zero, as TFLite's dense layers do with XNNPACK.
 //!
 //! Single precision does for nearly all of them: within 256, as far as bytes are apart, a product
-//! errs by less than 5e-5, which matters where it is as near to a half alone. A vector that has such
-//! a product is computed again.
+//! errs by less than 5e-5, which matters where it is as near to a half alone. A vector that has
+//! such a product is computed again.
 
 mod vectors;
 

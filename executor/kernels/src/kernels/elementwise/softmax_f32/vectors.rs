@@ -1,7 +1,7 @@
 //! Four rows at a time, each in the vectors of sixteen lanes. What is left behind the last sixteen
 //! elements of a row stays in registers.
 
-use super::super::four_rows::{LANES, PARTS, TOGETHER, filled, sums_of};
+use super::super::four_rows::{LANES, PARTS, RowsKernel, TOGETHER, all, filled, sums_of};
 use super::super::transcendental_f32::vectors::{Each, Exp};
 use super::Rows;
 use crate::simd::vector_f32::F32Simd;
@@ -14,18 +14,18 @@ impl Kernel for SoftmaxVectors {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
-        for first in (0..rows.count).step_by(TOGETHER) {
-            // SAFETY: within the rows; all of them are read before any is written.
-            unsafe {
-                if rows.count - first >= TOGETHER {
-                    some::<S::F32, TOGETHER>(isa, rows, first);
-                } else {
-                    for row in first..rows.count {
-                        some::<S::F32, 1>(isa, rows, row);
-                    }
-                }
-            }
-        }
+        // SAFETY: as for the work. What is read of some rows is read before any of them is written.
+        unsafe { all::<Self, S::F32>(isa, rows, rows.count) };
+    }
+}
+
+impl RowsKernel for SoftmaxVectors {
+    type Work = Rows;
+
+    #[inline(always)]
+    unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { some::<V, N>(isa, rows, first) };
     }
 }
 
