@@ -152,7 +152,7 @@ fn improve(context: &Context, draft: &mut Draft) {
     drop_borders(draft);
     compose(draft, context.isa);
     normalise(draft, context.isa, context.threads);
-    attend(draft, context.isa, context.threads);
+    attend(draft, context.isa, context.threads, context.budget.as_ref());
     fuse(draft, context.threads);
     view(draft);
     join(draft);

@@ -363,17 +363,17 @@ impl<'c, 'o> OperatorCall<'c, 'o> {
         self.op.emit(label, run);
     }
 
-    /// Returns whether input 2 is there, the bias of so many outputs.
+    /// Returns whether an input is there, the bias of so many outputs.
     ///
     /// # Errors
     /// It has other elements than as many floats.
-    pub(super) fn has_float_bias(&self, outputs: usize) -> Lowered<bool> {
-        if !self.has(2) {
+    pub(super) fn has_float_bias(&self, index: usize, outputs: usize) -> Lowered<bool> {
+        if !self.has(index) {
             return Ok(false);
         }
-        let bias = self.arg(2)?;
+        let bias = self.arg(index)?;
         if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
-            return Err(OpError::input(2, "is no bias of floats").into());
+            return Err(OpError::input(index, "is no bias of floats").into());
         }
         Ok(true)
     }

@@ -107,7 +107,7 @@ pub(super) fn fully_connected(
     if matches!(activation, Activation::Tanh | Activation::SignBit) {
         return Err(OpError::rule(format!("{activation:?} behind scales of blocks")).into());
     }
-    let has_bias = call.has_float_bias(units)?;
+    let has_bias = call.has_float_bias(2, units)?;
     let BlockWeights { packed, block, sums } = BlockWeights::new(call, weights, [rows, units])?;
     let (isa, range) = (call.isa(), activation.real_range());
     let work = 2 * u64::try_from(shape.elements().saturating_mul(depth)).unwrap_or(u64::MAX);

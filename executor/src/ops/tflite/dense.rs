@@ -155,7 +155,7 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
     let activation = call.activation(0)?;
     let way = OnTheFly::new(call.flag(2)?);
     let scales = weights.scales(of.units)?;
-    let has_bias = call.has_float_bias(of.units)?;
+    let has_bias = call.has_float_bias(2, of.units)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
     if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?

@@ -46,7 +46,7 @@ impl HybridConv {
             return Err(OpError::output(0, "is not of floats").into());
         }
         let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
-        let has_bias = call.has_float_bias(outputs)?;
+        let has_bias = call.has_float_bias(2, outputs)?;
         let (from, to) = (windows.input, windows.output);
         let scales = filter.scales(outputs)?;
         // Scales per channel that are all the same count as one.

@@ -28,7 +28,7 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg
     if call.result(0)?.kind != ElementKind::F32 {
         return Err(OpError::output(0, "is not of floats").into());
     }
-    let has_bias = call.has_float_bias(outputs)?;
+    let has_bias = call.has_float_bias(2, outputs)?;
     let windows = ConvWindows::read(call, &input.shape, [height, width, outputs], Some(4))?;
     let to = windows.output;
     let groups = channel_groups(windows.input.channels, depth, outputs)?;

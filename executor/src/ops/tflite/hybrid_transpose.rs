@@ -39,13 +39,7 @@ pub(super) fn transpose_conv(
         return Err(OpError::rule(what).into());
     }
     let activation = call.activation(3)?;
-    let has_bias = call.has(3);
-    if has_bias {
-        let bias = call.arg(3)?;
-        if bias.kind != ElementKind::F32 || bias.shape.elements() != outputs {
-            return Err(OpError::input(3, "is no bias of floats").into());
-        }
-    }
+    let has_bias = call.has_float_bias(3, outputs)?;
     let blocks = outputs.div_ceil(LANES);
     let taps = height * width * depth;
     call.claim(blocks.saturating_mul(LANES).saturating_mul(taps.saturating_add(4)))?;

@@ -117,7 +117,7 @@ impl FloatConv {
         if call.result(0)?.kind != ElementKind::F32 {
             return Err(OpError::output(0, "is not of floats").into());
         }
-        let has_bias = call.has_float_bias(outputs)?;
+        let has_bias = call.has_float_bias(2, outputs)?;
         let filters = call.constant(1).ok_or_else(|| OpError::input(1, "is no constant"))?;
         let (activation, window) = (call.activation(3)?, ConvWindows::window(call, Some(4))?);
         let (image, none) = (Image::of(0, &input.shape, false)?, FusedActivation::None);

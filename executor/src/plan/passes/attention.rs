@@ -4,11 +4,14 @@
 //! one behind the other these operations read and write them in memory five times.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use nnburst_hal::Budget;
 use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows, Term};
 use nnburst_kernels::kernels::binary_f32::Operand;
 use nnburst_kernels::kernels::gemm_f32::{Layout, Matrix};
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::memory::claim;
 use nnburst_kernels::tensor::{In, Out, poll};
 
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
@@ -24,8 +27,14 @@ use crate::lowering::{Io, Label, Words};
 const MOST_TERMS: usize = 8;
 const MOST_HEADS: usize = 1 << 16;
 
-/// Makes one step of each attention, with the same bits.
-pub(in crate::plan) fn attend(draft: &mut Draft, isa: Isa, threads: usize) {
+/// Makes one step of each attention, with the same bits, as far as the budget has memory for the
+/// places of their heads.
+pub(in crate::plan) fn attend(
+    draft: &mut Draft,
+    isa: Isa,
+    threads: usize,
+    budget: Option<&Arc<Budget>>,
+) {
     if !draft.steps.iter().any(|step| matches!(step.part, Some(StepPart::Products(_)))) {
         return;
     }
@@ -35,7 +44,12 @@ pub(in crate::plan) fn attend(draft: &mut Draft, isa: Isa, threads: usize) {
         if poll::work(256).is_err() {
             return;
         }
-        all.extend(find(draft, &values, at, isa));
+        if let Some(found) = find(draft, &values, at, isa)
+            && let Ok(charge) = claim(found.table_bytes(), budget)
+        {
+            draft.claims.extend(charge);
+            all.push(found);
+        }
     }
     let mut is_dropped = vec![false; draft.steps.len()];
     for found in all {
@@ -331,6 +345,12 @@ impl Scores<'_> {
 }
 
 impl Found {
+    /// Bytes of the tables that its step keeps: where the matrices of each operand start.
+    fn table_bytes(&self) -> usize {
+        let operands = self.terms.len() + 4;
+        operands * self.output.starts.len() * size_of::<usize>()
+    }
+
     /// Puts the step in the place of the last one.
     fn replace(self, draft: &mut Draft, threads: usize) {
         let Self { at, attention, extents, queries, keys, values, terms, output, .. } = self;
