@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 
 use nnburst_hal::{Priority, TimePoint};
 
-use super::sync::{Flag, Mutex, MutexGuard, Word, fence};
+use super::sync::{Flag, Mutex, MutexGuard, Word, elapsed, fence};
 use latest::Latest;
 use queue::{HeldUp, TurnQueue};
 pub(crate) use running::Running;
@@ -199,7 +199,7 @@ impl Processor {
 
     /// Nanoseconds from its start; never 0.
     fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+        u64::try_from(elapsed(self.start).as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
     /// Notes that somebody at work was seen, and returns when.
