@@ -215,10 +215,10 @@ unsafe fn with_kernel(
     let error = match data {
         Ok(kernel) => {
             let shared = Arc::clone(kernel.shared());
-            let internal = Err("internal error, see the log".to_owned());
-            guarded(&shared.log, internal, || {
-                call(kernel, &mut host).map_err(|error| error.to_string())
-            })
+            let called = guarded(&shared.log, None, || {
+                Some(call(kernel, &mut host).map_err(|error| error.to_string()))
+            });
+            called.unwrap_or_else(|| Err("internal error, see the log".to_owned()))
         }
         Err(error) => Err(error.clone()),
     };

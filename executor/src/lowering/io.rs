@@ -89,9 +89,14 @@ impl<'a> Io<'a> {
         self.in_one_piece(self.output_place(index))
     }
 
-    /// Only steps that say so get operands whose rows lie apart, and those ask for rows.
+    /// Only steps that say so get operands whose rows lie apart, and those ask for rows. A function
+    /// of its own: every step has a few.
+    #[inline(never)]
     fn in_one_piece(&self, place: Option<&'a Place>) -> ViewMut<'a> {
         match place {
+            Some(&Place::Slot { slot, offset, len, apart: None }) => {
+                within(slot, offset, len, self.slots)
+            }
             Some(place) if place.apart().is_none() => resolve(place, self.slots),
             place => {
                 debug_assert!(place.is_none(), "{} takes no rows that lie apart", self.step.name);
@@ -136,6 +141,7 @@ impl<'a> Io<'a> {
 
     /// Memory of the step's own, as many bytes as it asked for, at a multiple of 64; content
     /// arbitrary.
+    #[inline(never)]
     pub fn scratch(&self) -> ViewMut<'a> {
         let all = resolve(&self.step.scratch, self.slots);
         let len = self.step.scratch_share;
@@ -179,14 +185,21 @@ pub(crate) fn resolve<'a>(place: &'a Place, slots: &'a [SlotMemory]) -> ViewMut<
             unsafe { ViewMut::from_raw(start, bytes.len()) }
         }
         Place::Slot { slot, offset, len, apart } => {
-            let Some(slot) = slots.get(*slot) else { return ViewMut::of(&mut []) };
             let len = apart.map_or(*len, |apart| apart.span(*len));
-            if offset.checked_add(len).is_none_or(|end| end > slot.len) {
-                return ViewMut::of(&mut []);
-            }
-            // SAFETY: within the slot, which the run keeps alive.
-            unsafe { ViewMut::from_raw(slot.start.add(*offset), len) }
+            within(*slot, *offset, len, slots)
         }
+    }
+}
+
+/// Bytes of a slot; none where it has no such.
+#[inline(always)]
+fn within<'a>(slot: usize, offset: usize, len: usize, slots: &'a [SlotMemory]) -> ViewMut<'a> {
+    match slots.get(slot) {
+        Some(slot) if offset.checked_add(len).is_some_and(|end| end <= slot.len) => {
+            // SAFETY: within the slot, which the run keeps alive.
+            unsafe { ViewMut::from_raw(slot.start.add(offset), len) }
+        }
+        _ => ViewMut::of(&mut []),
     }
 }
 

@@ -22,7 +22,6 @@ pub struct Apart {
 
 impl Apart {
     /// Bytes from the first of `len` bytes in such rows to the last.
-    #[inline]
     pub fn span(self, len: usize) -> usize {
         let gaps = (len / self.row.max(1)).saturating_sub(1);
         gaps.saturating_mul(self.pitch).saturating_add(len.min(self.row))

@@ -1,8 +1,9 @@
 //! Rows of bytes by constant weights of bytes, with the dot products of the machine.
 
 use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::tensor::In;
+use nnburst_kernels::tensor::{In, Out};
 
 use super::arg::{Arg, ElementKind, OperatorCall};
 use crate::lowering::Lowered;
@@ -147,9 +148,15 @@ impl ByteProducts {
         self.weights_zero == 0 && self.packed.reads_in_place()
     }
 
-    /// The sums of a row that is read where it lies, with their bias.
-    pub(super) fn compute_in_place(&self, row: In<'_, u8>, sums: &mut [i32]) -> Result<(), String> {
-        self.packed.compute_in_place(row, self.rows.flip, sums)
+    /// The bytes of a row that is read where it lies; `sums` is work memory.
+    pub(super) fn compute_rounded(
+        &self,
+        row: In<'_, u8>,
+        rounding: &RoundOnce,
+        sums: &mut [i32],
+        output: Out<'_, u8>,
+    ) -> Result<(), String> {
+        self.packed.compute_rounded(row, self.rows.flip, rounding, sums, output)
     }
 
     /// The sums of so many kept rows, each with its bias.

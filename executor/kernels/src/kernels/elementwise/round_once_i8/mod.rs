@@ -5,7 +5,7 @@
 //! errs by less than 5e-5, which matters where it is as near to a half alone. A vector that has
 //! such a product is computed again.
 
-mod vectors;
+pub(crate) mod vectors;
 
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{Out, check_lengths};
@@ -17,23 +17,41 @@ const UNSURE: f32 = 0.499_95;
 /// Accumulators come in multiples of this, those behind the last channel included.
 const PADDING: usize = 16;
 
-/// A row of `len` accumulators.
+/// A row of `len` bytes, and what makes them of accumulators.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    /// Readable up to the next multiple of [`PADDING`].
-    sums: *const i32,
+pub(crate) struct Row {
     exact: *const f64,
     /// The same in single precision, readable up to the next multiple of [`PADDING`].
     near: *const f32,
     output: *mut u8,
-    len: usize,
+    pub(crate) len: usize,
     zero_point: i32,
     range: (i32, i32),
 }
 
+impl Row {
+    /// The channels from `first` on, of which there are as many.
+    pub(crate) fn behind(&self, first: usize) -> Self {
+        Self {
+            exact: self.exact.wrapping_add(first),
+            near: self.near.wrapping_add(first),
+            output: self.output.wrapping_add(first),
+            len: self.len - first,
+            ..*self
+        }
+    }
+}
+
+/// A row and its accumulators, which are readable up to the next multiple of [`PADDING`].
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    row: Row,
+    sums: *const i32,
+}
+
 /// # Safety
 /// The rows are as long as stated; the machine has the instruction set.
-type Run = unsafe fn(&Row);
+type Run = unsafe fn(&Sums);
 
 /// Best first.
 const VARIANTS: Variants<Run> = variants!(vectors::Near, scalar);
@@ -70,19 +88,23 @@ impl RoundOnce {
     /// The row or the output has another length.
     pub fn compute(&self, sums: &[i32], output: Out<'_, u8>) -> Result<(), String> {
         check_lengths(sums.len(), self.near.len())?;
+        let row = Sums { row: self.row(output)?, sums: sums.as_ptr() };
+        // SAFETY: lengths as checked; `best` chose what the machine has.
+        unsafe { (self.variant.run)(&row) };
+        Ok(())
+    }
+
+    /// Where bytes are made of sums that are in registers.
+    pub(crate) fn row(&self, output: Out<'_, u8>) -> Result<Row, String> {
         check_lengths(output.len(), self.exact.len())?;
-        let row = Row {
-            sums: sums.as_ptr(),
+        Ok(Row {
             exact: self.exact.as_ptr(),
             near: self.near.as_ptr(),
             output: output.as_mut_ptr(),
             len: self.exact.len(),
             zero_point: self.zero_point,
             range: self.range,
-        };
-        // SAFETY: lengths as checked; `best` chose what the machine has.
-        unsafe { (self.variant.run)(&row) };
-        Ok(())
+        })
     }
 }
 
@@ -90,26 +112,26 @@ impl RoundOnce {
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar(row: &Row) {
+unsafe fn scalar(of: &Sums) {
     // SAFETY: all channels of the row.
-    unsafe { exact(row, 0, row.len) };
+    unsafe { exact(&of.row, 0, std::slice::from_raw_parts(of.sums, of.row.len)) };
 }
 
-/// `count` bytes from `first` on, in double precision.
+/// Bytes from channel `first` on, in double precision.
 ///
 /// # Safety
-/// As for [`Run`]; there are so many.
+/// As for [`Run`]; the row has as many.
 #[inline(always)]
-unsafe fn exact(row: &Row, first: usize, count: usize) {
+unsafe fn exact(row: &Row, first: usize, sums: &[i32]) {
     let (low, high) = row.range;
-    for at in first..first + count {
+    for (at, &sum) in sums.iter().enumerate() {
         // SAFETY: a channel of the row.
         unsafe {
-            let real = f64::from(*row.sums.add(at)) * *row.exact.add(at);
+            let real = f64::from(sum) * *row.exact.add(first + at);
             #[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
             let rounded = real.round() as i32;
             let stored = rounded.saturating_add(row.zero_point).clamp(low, high);
-            *row.output.add(at) = stored.to_le_bytes()[0];
+            *row.output.add(first + at) = stored.to_le_bytes()[0];
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Four vectors at a time in single precision; in double where that is not sure of all of them.
 
-use super::{PADDING, Row, UNSURE, exact};
+use super::{PADDING, Row, Sums, UNSURE, exact};
 use crate::simd::requantise::{RequantiseSimd, offset};
 use crate::simd::vector_i32::{I32Simd, lanes_of};
 use crate::simd::{Kernel, Simd};
@@ -8,27 +8,44 @@ use crate::simd::{Kernel, Simd};
 pub(super) struct Near;
 
 impl Kernel for Near {
-    type Work = Row;
+    type Work = Sums;
 
     #[inline(always)]
-    unsafe fn run<S: Simd>(isa: S, row: &Row) {
-        const { assert!(PADDING.is_multiple_of(S::I32::LANES), "vectors would read behind rows") };
+    unsafe fn run<S: Simd>(isa: S, &Sums { ref row, sums }: &Sums) {
         let block = 4 * S::I32::LANES;
-        let whole = row.len / block * block;
-        // SAFETY: channels of the row.
+        // SAFETY: channels of the row; vectors that begin within it end within its padding.
         unsafe {
-            let constants = Constants::<S::I32>::new(isa, row);
-            for at in (0..whole).step_by(block) {
-                constants.block(row, at, block);
-            }
-            if whole < row.len {
-                constants.block(row, whole, row.len - whole);
+            let rounding = Rounding::<S::I32>::new(isa, row);
+            for first in (0..row.len).step_by(MOST_CHANNELS) {
+                let (end, mut unsure) = (row.len.min(first + MOST_CHANNELS), 0);
+                for at in (first..end).step_by(block) {
+                    let load = |v: usize| S::I32::load(isa, sums.add(at + v * S::I32::LANES));
+                    // The length of all but the last is known to the compiler.
+                    let is_unsure = match end - at {
+                        left if left >= block => rounding.block(row, at, block, load),
+                        left => rounding.block(row, at, left, load),
+                    };
+                    unsure |= if is_unsure { marks::<S::I32>(at - first) } else { 0 };
+                }
+                if unsure != 0 {
+                    again(row, sums, first, unsure);
+                }
             }
         }
     }
 }
 
-struct Constants<V: RequantiseSimd> {
+/// The channels that one mask of unsure ones has bits for, one for as many as [`PADDING`].
+pub(crate) const MOST_CHANNELS: usize = 64 * PADDING;
+
+/// The bits of the four vectors of channels from `at` on.
+#[inline(always)]
+pub(crate) fn marks<V: I32Simd>(at: usize) -> u64 {
+    ((1 << (4 * V::LANES / PADDING)) - 1) << (at / PADDING)
+}
+
+/// What all vectors of a row have in common.
+pub(crate) struct Rounding<V: RequantiseSimd> {
     /// What is added to rounded products.
     zero_point: V,
     /// Rounded products within the range.
@@ -37,9 +54,10 @@ struct Constants<V: RequantiseSimd> {
     unsure: V,
 }
 
-impl<V: RequantiseSimd> Constants<V> {
+impl<V: RequantiseSimd> Rounding<V> {
     #[inline(always)]
-    fn new(isa: V::Isa, row: &Row) -> Self {
+    pub(crate) fn new(isa: V::Isa, row: &Row) -> Self {
+        const { assert!(PADDING.is_multiple_of(V::LANES), "vectors would read behind rows") };
         let (low, high) = row.range;
         #[expect(clippy::cast_precision_loss, reason = "differences of bytes")]
         let real = |bound: i32| (bound - row.zero_point) as f32;
@@ -52,51 +70,51 @@ impl<V: RequantiseSimd> Constants<V> {
         }
     }
 
-    /// Up to four vectors from channel `at` on.
+    /// Up to four vectors from channel `at` on, of the accumulators that `sums` gives. Returns
+    /// whether it is unsure of some, which are then to be computed [`again`].
     ///
     /// # Safety
     /// As for the row, which has `count` channels there.
     #[inline(always)]
-    unsafe fn block(&self, row: &Row, at: usize, count: usize) {
+    pub(crate) unsafe fn block(
+        &self,
+        row: &Row,
+        at: usize,
+        count: usize,
+        sums: impl Fn(usize) -> V,
+    ) -> bool {
         // SAFETY: as the caller promises; vectors that begin within the row end within its padding.
         unsafe {
             let mut values = [self.zero_point; 4];
             let mut apart = [self.zero_point.filled(0); 4];
             for (v, (value, apart)) in values.iter_mut().zip(&mut apart).enumerate() {
-                let first = at + v * V::LANES;
                 if lanes_of(v, count, V::LANES) > 0 {
-                    let sums = V::load(self.zero_point.isa(), row.sums.add(first));
+                    let near = row.near.add(at + v * V::LANES);
                     let nearest;
-                    [nearest, *apart] = sums.nearest_products(row.near.add(first), self.reals);
+                    [nearest, *apart] = sums(v).nearest_products(near, self.reals);
                     *value = nearest.add(self.zero_point);
                 }
             }
             V::store_narrow(values, &self.range, row.output.add(at), count);
             let [a, b, c, d] = apart;
             let furthest = a.max_unsigned(b).max_unsigned(c.max_unsigned(d));
-            if furthest.any_reaches_unsigned(self.unsure) {
-                for (v, apart) in apart.into_iter().enumerate() {
-                    if apart.any_reaches_unsigned(self.unsure) {
-                        let lanes = lanes_of(v, count, V::LANES);
-                        V::Isa::run::<Exact>(&(*row, at + v * V::LANES, lanes));
-                    }
-                }
-            }
+            furthest.any_reaches_unsigned(self.unsure)
         }
     }
 }
 
-/// A vector with an unsure result: a function of its own, out of the way of the loop that is nearly
-/// always gone.
-struct Exact;
-
-impl Kernel for Exact {
-    /// The row, the first channel and the number of channels.
-    type Work = (Row, usize, usize);
-
-    #[inline(always)]
-    unsafe fn run<S: Simd>(_: S, &(ref row, first, count): &(Row, usize, usize)) {
-        // SAFETY: as the caller promises.
-        unsafe { exact(row, first, count) };
+/// Computes channels from `first` on whose bits are set in double precision. A function of its own
+/// behind the loop, which nearly always goes without: a call within would cost it its registers.
+///
+/// # Safety
+/// As for [`exact`]; there is a sum for each of them.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn again(row: &Row, sums: *const i32, first: usize, unsure: u64) {
+    for mark in (0..64).filter(|mark| unsure >> mark & 1 != 0) {
+        let first = first + mark * PADDING;
+        let count = row.len.saturating_sub(first).min(PADDING);
+        // SAFETY: channels of the row.
+        unsafe { exact(row, first, std::slice::from_raw_parts(sums.wrapping_add(first), count)) };
     }
 }

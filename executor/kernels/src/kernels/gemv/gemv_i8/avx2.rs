@@ -7,24 +7,25 @@ use core::arch::x86_64::{
 };
 
 use super::kernel::{GemvKernel, Panels};
-use super::panels::{PanelSums, panels};
+use super::panels::{Keep, PanelSums, panels};
 use crate::simd::Avx2;
 
 /// Panels that are summed side by side.
 const SIDE: usize = 1;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, single, signed: false, side: SIDE };
+pub(super) const KERNEL: GemvKernel =
+    GemvKernel { run, single, rounded: None, signed: false, side: SIDE };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, SIDE, 2>(Avx2::new_unchecked(), all) };
+    unsafe { panels::<Pairs, _, SIDE, 2>(Avx2::new_unchecked(), all, &Keep) };
 }
 
 #[target_feature(enable = "avx2")]
 unsafe fn single(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, SIDE, 1>(Avx2::new_unchecked(), all) };
+    unsafe { panels::<Pairs, _, SIDE, 1>(Avx2::new_unchecked(), all, &Keep) };
 }
 
 /// Two sums per column, of two elements of depth each: those of four columns in each vector.

@@ -1,22 +1,52 @@
 //! A panel's sums are one vector.
 
-use super::kernel::{GemvKernel, Panels};
-use super::panels::{DotSums, panels};
+use super::kernel::{COLUMNS, GemvKernel, Panels};
+use super::panels::{DotSums, Keep, RoundOnce, groups, panels};
+use crate::kernels::round_once_i8::Row;
 use crate::simd::Avx512;
 
 /// Panels that are summed side by side.
 const SIDE: usize = 8;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, single, signed: false, side: SIDE };
+pub(super) const KERNEL: GemvKernel =
+    GemvKernel { run, single, rounded: Some(rounded), signed: false, side: SIDE };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<DotSums<Avx512, 1>, SIDE, 4>(Avx512::new_unchecked(), all) };
+    unsafe { panels::<DotSums<Avx512, 1>, _, SIDE, 4>(Avx512::new_unchecked(), all, &Keep) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn single(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<DotSums<Avx512, 1>, SIDE, 1>(Avx512::new_unchecked(), all) };
+    unsafe { panels::<DotSums<Avx512, 1>, _, SIDE, 1>(Avx512::new_unchecked(), all, &Keep) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn rounded(all: &Panels, row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let isa = Avx512::new_unchecked();
+        let finish = RoundOnce::new(isa, row);
+        let whole = groups::<DotSums<Avx512, 1>, _, SIDE>(isa, all, &finish);
+        finish.end(all);
+        if whole < all.panels {
+            rest_rounded(&all.behind(whole), &row.behind(whole * COLUMNS));
+        }
+    }
+}
+
+/// Fewer panels than are summed side by side. By itself, so that the way to whole groups is short:
+/// a network of small layers spends much of its time on it.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn rest_rounded(all: &Panels, row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let isa = Avx512::new_unchecked();
+        let finish = RoundOnce::new(isa, row);
+        panels::<DotSums<Avx512, 1>, _, SIDE, 1>(isa, all, &finish);
+        finish.end(all);
+    }
 }

@@ -1,5 +1,7 @@
 //! The interface of a variant: panels of weights, and the function that multiplies rows by them.
 
+use crate::kernels::round_once_i8::Row;
+
 /// Columns of a panel.
 pub(super) const COLUMNS: usize = 16;
 /// Elements of depth that lie side by side.
@@ -34,6 +36,14 @@ pub(super) struct GemvKernel {
     /// # Safety
     /// As for `run`.
     pub(super) single: unsafe fn(&Panels),
+    /// The same, where the sums become bytes before they leave registers, if there is such a
+    /// function. [`Panels::sums`] is work memory.
+    ///
+    /// # Safety
+    /// As for `run`; the bytes' row ends in the last panel, and has [`MOST_CHANNELS`] at most.
+    ///
+    /// [`MOST_CHANNELS`]: crate::kernels::round_once_i8::vectors::MOST_CHANNELS
+    pub(super) rounded: Option<unsafe fn(&Panels, &Row)>,
     /// True if the row's bytes are taken as signed.
     pub(super) signed: bool,
     /// The panels that are summed side by side. Their lines lie in turns, so that weights are read
@@ -45,5 +55,19 @@ impl GemvKernel {
     /// The number that the row's bytes are shifted up by; flipping that bit does it.
     pub(super) const fn shift(&self) -> u8 {
         if self.signed { 0 } else { 0x80 }
+    }
+}
+
+impl Panels {
+    /// Those from `panel` on, by the first row alone.
+    pub(super) fn behind(&self, panel: usize) -> Self {
+        Self {
+            weights: self.weights.wrapping_add(panel * self.words * COLUMNS * DEPTH),
+            rows: 1,
+            start: self.start.wrapping_add(panel * COLUMNS),
+            sums: self.sums.wrapping_add(panel * COLUMNS),
+            panels: self.panels - panel,
+            ..*self
+        }
     }
 }

@@ -19,9 +19,11 @@ mod panels;
 mod scalar;
 
 use self::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
+use crate::kernels::round_once_i8::RoundOnce;
+use crate::kernels::round_once_i8::vectors::MOST_CHANNELS;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::packed::Packed;
-use crate::tensor::{In, poll};
+use crate::tensor::{In, Out, poll};
 
 /// Best first.
 const VARIANTS: Variants<GemvKernel> = variants! {
@@ -43,6 +45,8 @@ pub struct GemvBytes {
     weights: Packed,
     /// The initial accumulators, in whole panels.
     start: Vec<i32>,
+    /// Nanoseconds of a row by a panel, about.
+    panel_ns: usize,
 }
 
 impl GemvBytes {
@@ -80,7 +84,9 @@ impl GemvBytes {
             let sum = row.iter().fold(0i32, |sum, &weight| sum.wrapping_add(weight.into()));
             *start = bias.wrapping_sub(sum.wrapping_mul(zero_point.wrapping_add(shift)));
         }
-        Some(Self { variant, depth, weights: packed, start })
+        let per_ns = if variant.isa == Isa::Scalar { 1 } else { 16 };
+        let panel_ns = depth * COLUMNS / per_ns + 1;
+        Some(Self { variant, depth, weights: packed, start, panel_ns })
     }
 
     /// The variant that was chosen.
@@ -163,6 +169,56 @@ impl GemvBytes {
         unsafe { self.run(x.as_ptr().cast(), flip ^ self.flip(), 1, sums) }
     }
 
+    /// As [`GemvBytes::compute_in_place`] and [`RoundOnce::compute`], with `sums` for work memory.
+    ///
+    /// # Errors
+    /// As for these.
+    pub fn compute_rounded(
+        &self,
+        x: In<'_, u8>,
+        flip: u8,
+        rounding: &RoundOnce,
+        sums: &mut [i32],
+        output: Out<'_, u8>,
+    ) -> Result<(), String> {
+        let (panels, row) = (self.panels(), rounding.row(output)?);
+        let ends_in_last = row.len <= MOST_CHANNELS && row.len.div_ceil(COLUMNS) == panels;
+        let work_ns = self.panel_ns * panels;
+        match self.variant.run.rounded {
+            Some(run) if ends_in_last && work_ns <= PART_NS => {
+                crate::tensor::check_lengths(x.len(), self.words() * DEPTH)?;
+                crate::tensor::check_lengths(sums.len(), self.sums())?;
+                poll::work(work_ns)?;
+                let flip = flip ^ self.flip();
+                let panels = self.all(x.as_ptr().cast(), flip, 1, sums.as_mut_ptr());
+                // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
+                unsafe { run(&panels, &row) };
+                Ok(())
+            }
+            _ => {
+                self.compute_in_place(x, flip, sums)?;
+                rounding.compute(sums, output)
+            }
+        }
+    }
+
+    fn panels(&self) -> usize {
+        self.start.len() / COLUMNS
+    }
+
+    fn all(&self, row: *const u32, flip: u8, rows: usize, sums: *mut i32) -> Panels {
+        Panels {
+            weights: self.weights.typed::<i8>().as_ptr(),
+            row,
+            flip,
+            rows,
+            words: self.words(),
+            start: self.start.as_ptr(),
+            sums,
+            panels: self.panels(),
+        }
+    }
+
     /// # Safety
     /// The words of so many rows are readable.
     #[inline]
@@ -174,21 +230,11 @@ impl GemvBytes {
         sums: &mut [i32],
     ) -> Result<(), String> {
         crate::tensor::check_lengths(sums.len(), rows * self.sums())?;
-        let panels = Panels {
-            weights: self.weights.typed::<i8>().as_ptr(),
-            row,
-            flip,
-            rows,
-            words: self.words(),
-            start: self.start.as_ptr(),
-            sums: sums.as_mut_ptr(),
-            panels: self.start.len() / COLUMNS,
-        };
+        let panels = self.all(row, flip, rows, sums.as_mut_ptr());
         let kernel = &self.variant.run;
-        let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 16 };
-        let panel_ns = self.depth * COLUMNS / per_ns + 1;
-        if panel_ns * panels.panels * rows <= PART_NS {
-            poll::work(panel_ns * panels.panels * rows)?;
+        let work_ns = self.panel_ns * panels.panels * rows;
+        if work_ns <= PART_NS {
+            poll::work(work_ns)?;
             // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
             unsafe { if rows == 1 { (kernel.single)(&panels) } else { (kernel.run)(&panels) } };
             return Ok(());
@@ -198,16 +244,13 @@ impl GemvBytes {
         let groups = (0..panels.panels).step_by(side);
         for (row, first) in (0..rows).flat_map(|row| groups.clone().map(move |at| (row, at))) {
             let count = side.min(panels.panels - first);
-            poll::work(panel_ns * count)?;
-            let part = Panels {
-                weights: panels.weights.wrapping_add(first * row_words * COLUMNS * DEPTH),
+            poll::work(self.panel_ns * count)?;
+            let row = Panels {
                 row: panels.row.wrapping_add(row * row_words),
-                rows: 1,
-                start: panels.start.wrapping_add(first * COLUMNS),
-                sums: panels.sums.wrapping_add(row * row_sums + first * COLUMNS),
-                panels: count,
+                sums: panels.sums.wrapping_add(row * row_sums),
                 ..panels
             };
+            let part = Panels { panels: count, ..row.behind(first) };
             // SAFETY: as above, for a row and some panels.
             unsafe { (kernel.single)(&part) };
         }

@@ -6,24 +6,25 @@ use core::arch::aarch64::{
 };
 
 use super::kernel::{GemvKernel, Panels};
-use super::panels::{PanelSums, panels};
+use super::panels::{Keep, PanelSums, panels};
 use crate::simd::Neon;
 
 /// Panels that are summed side by side.
 const SIDE: usize = 1;
 
-pub(super) const KERNEL: GemvKernel = GemvKernel { run, single, signed: true, side: SIDE };
+pub(super) const KERNEL: GemvKernel =
+    GemvKernel { run, single, rounded: None, signed: true, side: SIDE };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, SIDE, 2>(Neon::new_unchecked(), all) };
+    unsafe { panels::<Pairs, _, SIDE, 2>(Neon::new_unchecked(), all, &Keep) };
 }
 
 #[target_feature(enable = "neon")]
 unsafe fn single(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, SIDE, 1>(Neon::new_unchecked(), all) };
+    unsafe { panels::<Pairs, _, SIDE, 1>(Neon::new_unchecked(), all, &Keep) };
 }
 
 /// Two sums per column, of two elements of depth each: those of two columns in each vector.

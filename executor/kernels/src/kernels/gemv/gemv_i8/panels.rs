@@ -1,6 +1,10 @@
 //! The loop over panels: the same for every instruction set.
 
+use std::cell::Cell;
+
 use super::kernel::{COLUMNS, DEPTH, Panels};
+use crate::kernels::round_once_i8::Row;
+use crate::kernels::round_once_i8::vectors::{Rounding, again, marks};
 use crate::simd::dot::Dot;
 use crate::simd::vector_i32::I32Simd;
 
@@ -101,7 +105,7 @@ const LINE: usize = COLUMNS * DEPTH;
 
 /// Lines of weights of some panels.
 #[derive(Clone, Copy)]
-struct Lines {
+pub(super) struct Lines {
     /// The first of the panels.
     panel: usize,
     weights: *const i8,
@@ -116,9 +120,10 @@ struct Lines {
 /// # Safety
 /// As for [`super::kernel::GemvKernel::run`].
 #[inline(always)]
-pub(super) unsafe fn panels<S: PanelSums, const SIDE: usize, const ROWS: usize>(
+pub(super) unsafe fn panels<S: PanelSums, F: Finish<S>, const SIDE: usize, const ROWS: usize>(
     isa: S::Isa,
     all: &Panels,
+    finish: &F,
 ) {
     for first in (0..all.panels).step_by(SIDE) {
         let together = SIDE.min(all.panels - first);
@@ -130,14 +135,34 @@ pub(super) unsafe fn panels<S: PanelSums, const SIDE: usize, const ROWS: usize>(
             // SAFETY: panels that are there.
             unsafe {
                 at += match together - at {
-                    8.. if SIDE >= 8 && ROWS == 1 => some::<S, 8, ROWS>(isa, all, lines),
-                    4.. if SIDE >= 4 => some::<S, 4, ROWS>(isa, all, lines),
-                    2.. if SIDE >= 2 => some::<S, 2, ROWS>(isa, all, lines),
-                    _ => some::<S, 1, ROWS>(isa, all, lines),
+                    8.. if SIDE >= 8 && ROWS == 1 => some::<S, F, 8, ROWS>(isa, all, lines, finish),
+                    4.. if SIDE >= 4 => some::<S, F, 4, ROWS>(isa, all, lines, finish),
+                    2.. if SIDE >= 2 => some::<S, F, 2, ROWS>(isa, all, lines, finish),
+                    _ => some::<S, F, 1, ROWS>(isa, all, lines, finish),
                 };
             }
         }
     }
+}
+
+/// Whole groups of `SIDE` panels by one row; returns the number of panels.
+///
+/// # Safety
+/// As for the panels.
+#[inline(always)]
+pub(super) unsafe fn groups<S: PanelSums, F: Finish<S>, const SIDE: usize>(
+    isa: S::Isa,
+    all: &Panels,
+    finish: &F,
+) -> usize {
+    let whole = all.panels / SIDE * SIDE;
+    for panel in (0..whole).step_by(SIDE) {
+        let weights = all.weights.wrapping_add(panel * all.words * LINE);
+        let lines = &Lines { panel, weights, step: SIDE * LINE };
+        // SAFETY: panels that are there.
+        unsafe { one::<S, F, SIDE>(isa, all, lines, 0, finish) };
+    }
+    whole
 }
 
 /// `COUNT` panels by all rows; returns their number.
@@ -145,29 +170,50 @@ pub(super) unsafe fn panels<S: PanelSums, const SIDE: usize, const ROWS: usize>(
 /// # Safety
 /// As for the panels.
 #[inline(always)]
-unsafe fn some<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+unsafe fn some<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize>(
     isa: S::Isa,
     all: &Panels,
     lines: &Lines,
+    finish: &F,
 ) -> usize {
     let whole = if ROWS == 1 { 0 } else { all.rows / ROWS * ROWS };
     // SAFETY: rows that are there.
     unsafe {
         for row in (0..whole).step_by(ROWS) {
-            tile::<S, COUNT, ROWS>(isa, all, lines, row);
+            tile::<S, F, COUNT, ROWS>(isa, all, lines, row, finish);
         }
-        for row in whole..all.rows {
-            // About eight accumulators, as each product waits for the one before it.
-            if COUNT >= 8 {
-                single::<S, COUNT, 1>(isa, all, lines, row);
-            } else if COUNT >= 4 || S::CHAINS < 4 {
-                single::<S, COUNT, 2>(isa, all, lines, row);
-            } else {
-                single::<S, COUNT, 4>(isa, all, lines, row);
-            }
+        // One row is known to be one.
+        let rows = if ROWS == 1 { 1 } else { all.rows };
+        for row in whole..rows {
+            one::<S, F, COUNT>(isa, all, lines, row, finish);
         }
     }
     COUNT
+}
+
+/// `COUNT` panels by one row, with about eight accumulators, as each product waits for the one
+/// before it.
+///
+/// # Safety
+/// As for the panels; there is such a row.
+#[inline(always)]
+unsafe fn one<S: PanelSums, F: Finish<S>, const COUNT: usize>(
+    isa: S::Isa,
+    all: &Panels,
+    lines: &Lines,
+    row: usize,
+    finish: &F,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if COUNT >= 8 {
+            single::<S, F, COUNT, 1>(isa, all, lines, row, finish);
+        } else if COUNT >= 4 || S::CHAINS < 4 {
+            single::<S, F, COUNT, 2>(isa, all, lines, row, finish);
+        } else {
+            single::<S, F, COUNT, 4>(isa, all, lines, row, finish);
+        }
+    }
 }
 
 /// `COUNT` panels by one row, `CHAINS` words at a time, each of which has sums of its own.
@@ -175,11 +221,12 @@ unsafe fn some<S: PanelSums, const COUNT: usize, const ROWS: usize>(
 /// # Safety
 /// As for the panels; there is such a row.
 #[inline(always)]
-unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
+unsafe fn single<S: PanelSums, F: Finish<S>, const COUNT: usize, const CHAINS: usize>(
     isa: S::Isa,
     all: &Panels,
     lines: &Lines,
     row: usize,
+    finish: &F,
 ) {
     let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
     let flip = S::flip(isa, all.flip);
@@ -208,7 +255,7 @@ unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
             }
             (weights, x) = (weights.wrapping_add(lines.step), x.wrapping_add(1));
         }
-        store(isa, all, lines, row, sums);
+        finish.finish(isa, all, lines, row, sums);
     }
 }
 
@@ -217,11 +264,12 @@ unsafe fn single<S: PanelSums, const COUNT: usize, const CHAINS: usize>(
 /// # Safety
 /// As for the panels; there are so many rows from `row` on.
 #[inline(always)]
-unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
+unsafe fn tile<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize>(
     isa: S::Isa,
     all: &Panels,
     lines: &Lines,
     row: usize,
+    finish: &F,
 ) {
     let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
     let flip = S::flip(isa, all.flip);
@@ -238,29 +286,134 @@ unsafe fn tile<S: PanelSums, const COUNT: usize, const ROWS: usize>(
             (weights, x) = (weights.wrapping_add(lines.step), x.wrapping_add(1));
         }
         for (at, sums) in rows.into_iter().enumerate() {
-            store(isa, all, lines, row + at, sums);
+            finish.finish(isa, all, lines, row + at, sums);
         }
     }
 }
 
-/// Stores the sums of a row.
-///
-/// # Safety
-/// As for the panels; there is such a row.
-#[inline(always)]
-unsafe fn store<S: PanelSums, const COUNT: usize>(
-    isa: S::Isa,
-    all: &Panels,
-    lines: &Lines,
-    row: usize,
-    sums: [S; COUNT],
-) {
-    let first = lines.panel * COLUMNS;
-    let (start, to) = (all.start.wrapping_add(first), all.sums.wrapping_add(first));
-    let to = to.wrapping_add(row * all.panels * COLUMNS);
-    for (at, sums) in sums.into_iter().enumerate() {
-        let at = at * COLUMNS;
-        // SAFETY: columns of panels that are there.
-        unsafe { sums.store(isa, start.wrapping_add(at), to.wrapping_add(at)) };
+/// What becomes of the sums of a row by some panels.
+pub(super) trait Finish<S: PanelSums> {
+    /// # Safety
+    /// As for the panels; there is such a row.
+    unsafe fn finish<const COUNT: usize>(
+        &self,
+        isa: S::Isa,
+        all: &Panels,
+        lines: &Lines,
+        row: usize,
+        sums: [S; COUNT],
+    );
+}
+
+/// They are stored.
+pub(super) struct Keep;
+
+impl<S: PanelSums> Finish<S> for Keep {
+    #[inline(always)]
+    unsafe fn finish<const COUNT: usize>(
+        &self,
+        isa: S::Isa,
+        all: &Panels,
+        lines: &Lines,
+        row: usize,
+        sums: [S; COUNT],
+    ) {
+        let first = lines.panel * COLUMNS;
+        let (start, to) = (all.start.wrapping_add(first), all.sums.wrapping_add(first));
+        let to = to.wrapping_add(row * all.panels * COLUMNS);
+        for (at, sums) in sums.into_iter().enumerate() {
+            let at = at * COLUMNS;
+            // SAFETY: columns of panels that are there.
+            unsafe { sums.store(isa, start.wrapping_add(at), to.wrapping_add(at)) };
+        }
+    }
+}
+
+/// They become bytes: the row is the only one.
+pub(super) struct RoundOnce<'a, D: Dot> {
+    row: &'a Row,
+    rounding: Rounding<D::Sums>,
+    /// Bits of what is to be computed again, from sums that were kept.
+    unsure: Cell<u64>,
+}
+
+impl<'a, D: Dot> RoundOnce<'a, D> {
+    #[inline(always)]
+    pub(super) fn new(isa: D, row: &'a Row) -> Self {
+        let rounding = Rounding::new(isa.vectors(), row);
+        Self { row, rounding, unsure: Cell::new(0) }
+    }
+
+    /// Computes again what is unsure.
+    ///
+    /// # Safety
+    /// As for the panels.
+    #[inline(always)]
+    pub(super) unsafe fn end(&self, all: &Panels) {
+        if self.unsure.get() != 0 {
+            // SAFETY: as the caller promises; the sums of what is unsure were kept.
+            unsafe { again(self.row, all.sums, 0, self.unsure.get()) };
+        }
+    }
+}
+
+impl<D: Dot, const VECTORS: usize> Finish<DotSums<D, VECTORS>> for RoundOnce<'_, D> {
+    #[inline(always)]
+    unsafe fn finish<const COUNT: usize>(
+        &self,
+        isa: D,
+        all: &Panels,
+        lines: &Lines,
+        _: usize,
+        sums: [DotSums<D, VECTORS>; COUNT],
+    ) {
+        let columns = self.row.len - lines.panel * COLUMNS;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if columns >= COUNT * COLUMNS {
+                self.blocks(isa, all, lines, sums, COUNT * COLUMNS);
+            } else {
+                self.blocks(isa, all, lines, sums, columns);
+            }
+        }
+    }
+}
+
+impl<D: Dot> RoundOnce<'_, D> {
+    /// # Safety
+    /// As for [`Finish::finish`]; there are so many columns, at least one.
+    #[inline(always)]
+    unsafe fn blocks<const COUNT: usize, const VECTORS: usize>(
+        &self,
+        isa: D,
+        all: &Panels,
+        lines: &Lines,
+        sums: [DotSums<D, VECTORS>; COUNT],
+        columns: usize,
+    ) {
+        let (lanes, first) = (D::Sums::LANES, lines.panel * COLUMNS);
+        let vector = |at: usize| {
+            let zeros = [D::Sums::splat(isa.vectors(), 0); VECTORS];
+            let sums = sums.get(at / VECTORS).map_or(zeros, |sums| sums.0);
+            let start = all.start.wrapping_add(first + at * lanes);
+            // SAFETY: the vectors of panels that are there.
+            sums[at % VECTORS].add(unsafe { D::Sums::load(isa.vectors(), start) })
+        };
+        unrolled!(4: block < (COUNT * VECTORS).div_ceil(4), {
+            let at = block * 4 * lanes;
+            if at < columns {
+                let count = (columns - at).min(4 * lanes);
+                // SAFETY: as the caller promises.
+                unsafe {
+                    let sums = |v: usize| vector(block * 4 + v);
+                    if self.rounding.block(self.row, first + at, count, sums) {
+                        self.unsure.set(self.unsure.get() | marks::<D::Sums>(first + at));
+                        for v in 0..(COUNT * VECTORS - block * 4).min(4) {
+                            sums(v).store(all.sums.add(first + at + v * lanes));
+                        }
+                    }
+                }
+            }
+        });
     }
 }

@@ -64,3 +64,43 @@ fn every_variant_gives_the_exact_sums() {
     assert!(one.compute(&[0; 2], 2, &mut [0; 31]).is_err());
     assert!(GemvBytes::new(Isa::Scalar, &[1; 3], 2, 0, &[0]).is_none());
 }
+
+#[test]
+fn bytes_of_sums_in_registers_are_those_of_kept_ones() {
+    let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0];
+    for variant in VARIANTS.all() {
+        for depth in [4, 8, 12, 64, 132] {
+            for columns in [1, 15, 16, 17, 31, 48, 63, 64, 80, 130, 257] {
+                let x: Vec<u8> = (0..depth).map(byte).collect();
+                let weights: Vec<i8> =
+                    (0..depth * columns).map(|i| byte(i + 3).cast_signed() / 2).collect();
+                let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i))).collect();
+                let gemv = GemvBytes::new(variant.isa, &weights, depth, 3, &bias).unwrap();
+                for range in [(-128, 127), (-3, 90), (0, 255)] {
+                    // Every other channel has halves alone, which single precision is unsure of.
+                    let scale = |at: usize| if at % 2 == 0 { 0.5 / 32.0 } else { 0.004 };
+                    let scales = (0..columns).map(scale).collect();
+                    let rounding = RoundOnce::new(variant.isa, scales, 5, range);
+                    let mut sums = vec![0; gemv.sums()];
+                    gemv.compute_in_place(In::of(&x), 0x80, &mut sums).unwrap();
+                    let mut want = vec![0; columns];
+                    rounding.compute(&sums, Out::of(&mut want)).unwrap();
+                    let mut got = vec![0; columns + 1];
+                    let (bytes, behind) = got.split_at_mut(columns);
+                    let output = Out::of(bytes);
+                    gemv.compute_rounded(In::of(&x), 0x80, &rounding, &mut sums, output).unwrap();
+                    assert_eq!(bytes, want, "{:?}, {depth}x{columns} {range:?}", variant.isa);
+                    assert_eq!(behind, [0]);
+                }
+                // As many scales as there are columns, or it is as without.
+                let short = RoundOnce::new(variant.isa, vec![0.01; columns], 5, (-128, 127));
+                let (mut sums, mut none) = (vec![0; gemv.sums()], vec![0; columns - 1]);
+                let output = Out::of(&mut none);
+                assert!(gemv.compute_rounded(In::of(&x), 0, &short, &mut sums, output).is_err());
+                let (few, mut output) = (In::of(&x[1..]), vec![0; columns]);
+                let output = Out::of(&mut output);
+                assert!(gemv.compute_rounded(few, 0, &short, &mut sums, output).is_err());
+            }
+        }
+    }
+}
