@@ -187,7 +187,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__bench)
-            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --signature --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -214,6 +214,10 @@ _nnburst() {
                     return 0
                     ;;
                 --hgrm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signature)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -277,7 +281,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__check)
-            opts="-h --builtin --device --devices --json --shape --batch --hybrid --help"
+            opts="-h --builtin --device --devices --json --signature --shape --batch --hybrid --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -292,6 +296,10 @@ _nnburst() {
                     return 0
                     ;;
                 --devices)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signature)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -357,13 +365,17 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__dot)
-            opts="-h --builtin --shape --batch --hybrid --help"
+            opts="-h --builtin --signature --shape --batch --hybrid --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --builtin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signature)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1085,7 +1097,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__run)
-            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-h --builtin --image --input --labels --top --output --steps --reset-every --json --signature --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1120,6 +1132,10 @@ _nnburst() {
                     return 0
                     ;;
                 --reset-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signature)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1247,7 +1263,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__trace)
-            opts="-o -h --builtin --output --runs --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-o -h --builtin --output --runs --signature --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1266,6 +1282,10 @@ _nnburst() {
                     return 0
                     ;;
                 --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signature)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -46,12 +46,13 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -l json -d 'One JS
 complete -c nnburst -n "__fish_nnburst_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l image -d 'A JPEG or PNG to classify, `-` for standard input; or a folder, whose photos are classified one after the other, by name' -r -F
-complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l input -d 'Raw little-endian bytes of an input, in the type that the model\'s file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or standard input (`0=-`) as many are read as the input takes' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l input -d 'Raw little-endian bytes of an input, by its number or its name, in the type that the model\'s file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or standard input (`0=-`) as many are read as the input takes' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l labels -d 'Names of the classes, one a line, as many as the first output has elements [default: those that the model\'s file packs]' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l top -d 'The number of classes to show' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l output -d 'Write the outputs to out0.bin, out1.bin and so on in this folder, in the types of the model\'s file' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l steps -d 'Run on N consecutive inputs of each file, the model\'s state kept in between' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l reset-every -d 'Start anew, the model\'s state as before the first step, every N steps' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand run" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
@@ -85,6 +86,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l duration -d 'M
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l warmup -d 'Calls before that, or a time, which count for nothing [default: a tenth of what is measured, 3 to 1000 calls]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l streams -d 'Callers at the same time, each with a model and a burst of its own on the same device; with --period each at its own moment of it' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hgrm -d 'Write the distribution of the latencies of the only model, in microseconds, as tools for HdrHistogram draw it; with --period from when each call was due' -r -F
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
@@ -121,6 +123,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand devices" -s h -l help -d
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l device -d 'The device to ask [default: embedded]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l devices -d 'Say how the model would be spread over these devices, and why' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand check" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
@@ -130,6 +133,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand check" -s h -l help -d '
 complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c nnburst -n "__fish_nnburst_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l builtin -d 'A network that needs no file instead' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand dot" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'
@@ -193,6 +197,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand dump" -s h -l help -d 'P
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l builtin -d 'A network that needs no file instead' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -s o -l output -d 'The file; one that is there is replaced. ui.perfetto.dev and chrome://tracing open it' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l runs -d 'Requests, after as many to warm up as `bench` has' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l batch -d 'Requests that the model computes at once, where its file is made for one: the first extent of all inputs and outputs' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand trace" -l hybrid -d 'The arithmetic of float layers with compressed weights' -r -f -a "tflite\t'Activations are quantised on the fly, as TFLite does, where the device can'

@@ -23,6 +23,9 @@ pub(crate) struct ModelSource {
     /// Positions among the file's inputs of those that were given a shape without elements, and
     /// which the model has not.
     empty_inputs: Vec<usize>,
+    /// The names of inputs and outputs in the file, or in the signature; none of built-in networks.
+    input_names: Vec<String>,
+    output_names: Vec<String>,
     /// Inputs and outputs that have 64-bit integers in the file, 32-bit ones in the model.
     pub(crate) wide: Wide,
     /// For each operation what it stems from; empty where that says nothing more.
@@ -99,6 +102,11 @@ impl ModelSource {
             error => Failure::check(format!("{}: {error}", file.display())),
         };
         let mut model_file = ModelFile::open(&file).map_err(failed)?;
+        if let Some(key) = &import.signature {
+            let file = file.display();
+            let unknown = |error| Failure::usage(format!("--signature {key}: {file}: {error}"));
+            model_file = model_file.signature(key).map_err(unknown)?;
+        }
         for (name, shape) in &import.shape {
             model_file.resize(name, shape).map_err(|error| {
                 Failure::usage(format!("--shape {name}: {}: {error}", file.display()))
@@ -132,18 +140,40 @@ impl ModelSource {
         };
         let origins = imported.sources.iter().map(origin).collect();
         let file = Some((path.to_owned(), import.clone()));
-        let model = imported.model;
-        Ok(Self { name, file, model, states, empty_inputs, wide, origins, labels, load })
+        let names = |infos: Vec<TensorInfo>| infos.into_iter().map(|info| info.name).collect();
+        let (input_names, output_names) = (names(imported.inputs), names(imported.outputs));
+        Ok(Self {
+            name,
+            file,
+            model: imported.model,
+            states,
+            empty_inputs,
+            input_names,
+            output_names,
+            wide,
+            origins,
+            labels,
+            load,
+        })
     }
 
     pub(crate) fn builtin(name: &str) -> Result<Self, Failure> {
         let start = Instant::now();
         let model = builtin::model(name).map_err(|error| Failure::usage(error.to_string()))?;
         let load = start.elapsed();
-        let (name, wide) = (name.to_owned(), Wide::default());
-        let (states, empty_inputs, origins) = (Vec::new(), Vec::new(), Vec::new());
-        let (file, labels) = (None, None);
-        Ok(Self { name, file, model, states, empty_inputs, wide, origins, labels, load })
+        Ok(Self {
+            name: name.to_owned(),
+            file: None,
+            model,
+            states: Vec::new(),
+            empty_inputs: Vec::new(),
+            input_names: Vec::new(),
+            output_names: Vec::new(),
+            wide: Wide::default(),
+            origins: Vec::new(),
+            labels: None,
+            load,
+        })
     }
 
     /// The model, taken for one that allows relaxed precision where a hint asks for it.
@@ -161,6 +191,35 @@ impl ModelSource {
     /// The number of each of these inputs in the file.
     pub(crate) fn input_numbers(&self) -> impl Iterator<Item = usize> {
         (0..).filter(|number| !self.empty_inputs.contains(number))
+    }
+
+    /// The number in the file of an input that the user knows by that number, or by its name.
+    pub(crate) fn input_number(&self, input: &str) -> Option<usize> {
+        let numbers = || self.input_numbers().zip(self.inputs());
+        let by_name = || {
+            let mut names = numbers().zip(&self.input_names);
+            names.find_map(|((number, _), name)| (name == input).then_some(number))
+        };
+        match input.parse::<usize>() {
+            Ok(given) => numbers().map(|(number, _)| number).find(|&number| number == given),
+            Err(_) => by_name(),
+        }
+    }
+
+    /// The inputs that the user feeds, as text: each number, with its name where it has one.
+    pub(crate) fn input_list(&self) -> String {
+        let names = self.input_names.iter().map(Some).chain(std::iter::repeat(None));
+        let all = self.input_numbers().zip(self.inputs()).zip(names);
+        let shown = all.map(|((number, _), name)| match name {
+            Some(name) if !name.is_empty() => format!("{number} ({name})"),
+            _ => number.to_string(),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The name of an output, where it has one.
+    pub(crate) fn output_name(&self, number: usize) -> Option<&str> {
+        self.output_names.get(number).map(|name| &**name).filter(|name| !name.is_empty())
     }
 
     /// The outputs that the user gets: all but the states.

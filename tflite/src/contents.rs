@@ -6,13 +6,16 @@ use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, FormatError};
 use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
 
-/// The contents of a .tflite file. Tensors and operators are those of its first graph.
+/// The contents of a .tflite file. Tensors and operators are those of one of its graphs: the first,
+/// or that of a signature ([`ModelFile::signature`](crate::ModelFile::signature)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents {
     /// The file's own description.
     pub description: String,
     /// The number of graphs.
     pub graphs: usize,
+    /// The graph that tensors and operators are of, an index.
+    pub graph: usize,
     /// The tensors, by their index.
     pub tensors: Vec<FileTensor>,
     /// The graph's inputs, as indices of tensors.
@@ -69,13 +72,13 @@ pub struct FileOperator {
 }
 
 impl Contents {
-    pub(crate) fn read(bytes: &FileBytes) -> Result<Self, FormatError> {
+    pub(crate) fn read(bytes: &FileBytes, graph: usize) -> Result<Self, FormatError> {
         let budget = Budget::of_file(bytes);
         let mut file = File::parse(bytes, &budget)?;
         let (signatures, metadata) = file.notes(&budget)?;
         let graphs = file.graphs.len();
-        // The reader gives no file without a graph.
-        let graph = file.graphs.remove(0);
+        // The reader gives no file without a graph, and no signature without its own.
+        let (number, graph) = (graph, file.graphs.swap_remove(graph.min(graphs - 1)));
         let tensors = graph.tensors.into_iter().map(|tensor| FileTensor::new(tensor, &file));
         let tensors = tensors.collect();
         let operators = graph.operators.into_iter().map(|operator| {
@@ -92,6 +95,7 @@ impl Contents {
         Ok(Self {
             description: file.description,
             graphs,
+            graph: number,
             tensors,
             inputs: graph.inputs,
             outputs: graph.outputs,

@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use nnburst_hal::{Memory, Model, Operand, OperandLifeTime, Version, validate_model};
 
 use crate::contents::Contents;
+use crate::entry::Entry;
 use crate::error::ImportError;
 use crate::file_bytes::FileBytes;
 use crate::finish::{Parts, extensions};
@@ -44,16 +45,17 @@ use crate::schema::{File, Graph};
 /// ```
 #[derive(Debug)]
 pub struct ModelFile {
-    bytes: FileBytes,
+    bytes: Arc<FileBytes>,
+    entry: Entry,
     /// Shapes of inputs that are not the file's.
     resized: Vec<(usize, Vec<u32>)>,
     /// The memory of the bytes that all models share, once one of them has constants.
-    pool: OnceLock<Memory>,
+    pool: Arc<OnceLock<Memory>>,
     customs: CustomOperators,
 }
 
-/// Some operators of a file's first graph, to become a model of their own. All numbers are indices
-/// of that graph.
+/// Some operators of a file's graph, to become a model of their own. All numbers are indices of
+/// that graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PartRequest<'a> {
     /// The operators in the order of execution, each once.
@@ -98,11 +100,29 @@ impl ModelFile {
 
     pub(crate) fn of(bytes: FileBytes) -> Self {
         Self {
-            bytes,
+            bytes: Arc::new(bytes),
+            entry: Entry::default(),
             resized: Vec::new(),
-            pool: OnceLock::new(),
+            pool: Arc::default(),
             customs: CustomOperators::default(),
         }
+    }
+
+    /// The same file, of which imports, contents, shapes and labels are those of a signature's
+    /// graph. Inputs and outputs have their names in the signature, and the shapes of the file. The
+    /// constants of all models lie in one memory.
+    ///
+    /// # Errors
+    /// The file is broken, or has no such signature.
+    pub fn signature(&self, key: &str) -> Result<Self, ImportError> {
+        let signatures = self.contents()?.signatures;
+        Ok(Self {
+            bytes: Arc::clone(&self.bytes),
+            entry: Entry::of_signature(&signatures, key)?,
+            resized: Vec::new(),
+            pool: Arc::clone(&self.pool),
+            customs: self.customs.clone(),
+        })
     }
 
     /// The bytes of the file: all of it is read with this where it is on disk.
@@ -142,7 +162,7 @@ impl ModelFile {
     /// # Errors
     /// The file is broken.
     pub fn contents(&self) -> Result<Contents, ImportError> {
-        self.read(Contents::read(&self.bytes).map_err(ImportError::from))
+        self.read(Contents::read(&self.bytes, self.entry.graph).map_err(ImportError::from))
     }
 
     /// The names of the classes of an output, where the file packs them (`TFLITE_METADATA` and a
@@ -167,12 +187,14 @@ impl ModelFile {
     /// dimensions.
     pub fn resize(&mut self, input: &str, shape: &[u32]) -> Result<(), ImportError> {
         let budget = Budget::of_file(&self.bytes);
-        let file = File::parse(&self.bytes, &budget);
-        let file = self.read(file.map_err(ImportError::from))?;
-        let graph = first_graph(&file)?;
+        let file = self.read(self.parsed(&budget))?;
+        let graph = entry_of(&file)?;
+        let name = |index: usize| {
+            self.entry.input_name(index).unwrap_or(graph.tensors[index].name.as_str())
+        };
         let mut inputs = graph.inputs.iter().copied();
-        let Some(index) = inputs.find(|&index| graph.tensors[index].name == input) else {
-            let names = graph.inputs.iter().map(|&index| graph.tensors[index].name.as_str());
+        let Some(index) = inputs.find(|&index| name(index) == input) else {
+            let names = graph.inputs.iter().map(|&index| name(index));
             let names = names.collect::<Vec<_>>().join(", ");
             let why = format!("no input is called {input:?}; there are {names}");
             return Err(ImportError::Interface(why));
@@ -213,7 +235,13 @@ impl ModelFile {
         self.customs = operators;
     }
 
-    /// Imports the file's first graph.
+    /// The file's tables, with the graph that is imported.
+    fn parsed<'a>(&'a self, budget: &'a Budget) -> Result<File<'a>, ImportError> {
+        let file = File::parse(&self.bytes, budget)?;
+        Ok(File { entry: self.entry.graph, ..file })
+    }
+
+    /// Imports the file's first graph, or that of the signature.
     ///
     /// # Errors
     /// The file is broken, or some of its operators can't be mapped.
@@ -223,22 +251,20 @@ impl ModelFile {
 
     fn import_all(&self, options: ImportOptions) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
-        let mut file = File::parse(&self.bytes, &budget)?;
+        let mut file = self.parsed(&budget)?;
         // By the file's own shapes, as those of other inputs are not known yet.
         if options.extension {
             list_items::write_in_place(&mut file);
         }
         let mut shapes = Cow::Borrowed(&self.resized);
         if options.batch > 1 {
-            let batched = batched_inputs(first_graph(&file)?, &self.resized, options.batch)?;
+            let batched = batched_inputs(entry_of(&file)?, &self.resized, options.batch)?;
             shapes = Cow::Owned(batched);
         }
-        if !shapes.is_empty() {
-            first_graph(&file)?;
-            reshape(&mut file, &shapes, false);
-        }
+        entry_of(&file)?;
+        reshape(&mut file, &shapes, false);
         open_graphs(&mut file, &budget)?;
-        let graph = first_graph(&file)?;
+        let graph = entry_of(&file)?;
         let places: Vec<usize> = (0..graph.operators.len()).collect();
         let mut import = Import::new(&file, graph);
         import.options = options;
@@ -250,7 +276,7 @@ impl ModelFile {
         self.finish(import, &places, &budget)
     }
 
-    /// Imports some operators of the file's first graph.
+    /// Imports some operators of that graph.
     ///
     /// Variables that the operators use are states, also where none of them changes the value:
     /// other operators of the file may. `sources`, `operators` and `routes` of the result follow
@@ -274,17 +300,15 @@ impl ModelFile {
         options: ImportOptions,
     ) -> Result<Imported, ImportError> {
         let budget = Budget::of_file(&self.bytes);
-        let mut file = File::parse(&self.bytes, &budget)?;
-        first_graph(&file)?;
-        let graph = file.graphs.remove(0);
-        // Graphs that operators refer to keep their numbers.
-        file.graphs.insert(0, select(graph, &file, request)?);
+        let mut file = self.parsed(&budget)?;
+        let graph = entry_of(&file)?.clone();
+        file.graphs[self.entry.graph] = select(graph, &file, request)?;
         if options.extension {
             list_items::write_in_place(&mut file);
         }
         reshape(&mut file, request.shapes, request.infer_shapes);
         open_graphs(&mut file, &budget)?;
-        let mut import = Import::new(&file, first_graph(&file)?);
+        let mut import = Import::new(&file, entry_of(&file)?);
         // The shapes of a part are the request's.
         import.options = ImportOptions { batch: 0, ..options };
         import.customs = Some(&self.customs);
@@ -302,7 +326,8 @@ impl ModelFile {
         let (file, graph) = (import.file, import.graph);
         let inputs = import.add_inputs().map_err(ImportError::Interface)?;
         let routes = lower_all(&mut import, places)?;
-        let parts = import.finish(inputs, budget)?;
+        let mut parts = import.finish(inputs, budget)?;
+        self.entry.name(&mut parts);
         let pools = self.pools(&parts)?;
         let extension_name_to_prefix = extensions(&parts, &self.customs);
         let operators = graph.operators.iter().map(|op| file.codes[op.code].name()).collect();
@@ -394,8 +419,10 @@ impl Imported {
     }
 }
 
-fn first_graph<'f, 'a>(file: &'f File<'a>) -> Result<&'f Graph<'a>, ImportError> {
-    file.graphs.first().ok_or_else(|| ImportError::Interface("the file has no graph".into()))
+/// The graph that is imported.
+fn entry_of<'f, 'a>(file: &'f File<'a>) -> Result<&'f Graph<'a>, ImportError> {
+    let graph = file.graphs.get(file.entry);
+    graph.ok_or_else(|| ImportError::Interface("the file has no graph".into()))
 }
 
 /// The graph that a request describes.

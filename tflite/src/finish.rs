@@ -98,17 +98,19 @@ impl Import<'_> {
             };
             let first = named.and_then(|name| self.initial_of(name));
             let is_unchanged = now.is_none_or(|now| now == state.input);
-            if is_unchanged && !self.is_part {
+            let is_shared = self.options.shared_variables && named.is_some();
+            if is_unchanged && !self.is_part && !is_shared {
                 // Nobody changes it, so it is what it was at first for good.
                 self.freeze(state.input, first, budget)?;
                 continue;
             }
             let now = now.unwrap_or(state.input);
             let mut info = info(&self, state.tensor, state.input);
-            info.name = state.name.unwrap_or(info.name);
+            info.name = state.name.clone().unwrap_or(info.name);
             let output = self.mark_output(now)?;
             let initial = initial(self.builder.operand(state.input), first, budget)?;
-            states.push(StatePair { input: inputs.len(), output: outputs.len(), info, initial });
+            let (input, variable) = (inputs.len(), state.name);
+            states.push(StatePair { input, output: outputs.len(), info, initial, variable });
             inputs.push(state.input);
             outputs.push(output);
         }

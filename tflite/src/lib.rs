@@ -24,6 +24,7 @@
 
 mod contents;
 mod dilate;
+mod entry;
 mod error;
 mod file;
 mod file_bytes;

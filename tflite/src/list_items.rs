@@ -33,12 +33,14 @@ struct Traced<'f, 'g, 'a> {
     uses: Vec<usize>,
 }
 
-/// Writes items in place in the graphs that operators refer to. The file's first graph keeps its
+/// Writes items in place in the graphs that operators refer to. The file's entry keeps its
 /// operators, which callers know by their index.
 pub(crate) fn write_in_place(file: &mut File<'_>) {
     let mut graphs = std::mem::take(&mut file.graphs);
     let mut code = None;
-    for graph in graphs.iter_mut().skip(1) {
+    let entry = file.entry;
+    let others = graphs.iter_mut().enumerate().filter(|(number, _)| *number != entry);
+    for (_, graph) in others {
         let traced = Traced::new(file, graph);
         let items = traced.items();
         if items.is_empty() {

@@ -17,7 +17,7 @@ pub struct ImportOptions {
     /// what they are in the file, where `extension` is set. Else 64-bit integers travel as 32-bit
     /// ones, and other types are refused.
     pub file_types: bool,
-    /// Adds an output for each tensor that an operator of the first graph computes, in the order of
+    /// Adds an output for each tensor that an operator of the graph computes, in the order of
     /// the operators behind the file's own, as far as the model has it: some become part of
     /// another operation, or are of types that no output has. For looking into a network.
     pub keep_tensors: bool,
@@ -25,6 +25,10 @@ pub struct ImportOptions {
     /// of all inputs and outputs, in the order of the requests. Files whose operators may compute
     /// one request from another are refused, as are those with variables. 0 or 1: as in the file.
     pub batch: u32,
+    /// Has variables with a name be states, too, where the graph reads or assigns them alone: other
+    /// graphs of the file have the same ones, and callers run them in turns
+    /// ([`StatePair::variable`]).
+    pub shared_variables: bool,
 }
 
 /// The operations that an operator became.
@@ -43,7 +47,7 @@ pub enum Route {
 pub struct TensorInfo {
     /// Its name in the file.
     pub name: String,
-    /// Its index among the tensors of the file's first graph; for a variable with a name, that of
+    /// Its index among the tensors of the graph that was imported; for a variable with a name, that of
     /// the tensor which takes its value first.
     pub tensor: usize,
     /// The type in the model.
@@ -91,6 +95,8 @@ pub struct StatePair {
     pub info: TensorInfo,
     /// The value before the first execution, and after a reset.
     pub initial: Vec<u8>,
+    /// The name of a variable that operators know by one, the same in all graphs of the file.
+    pub variable: Option<String>,
 }
 
 /// A model that came out of a .tflite file.

@@ -34,14 +34,18 @@ pub(crate) fn labels(
         return Ok(None);
     };
     let metadata = FileBytes::from(metadata.to_vec());
-    let Some(name) = labels_file(&metadata, output)? else { return Ok(None) };
+    let Some(name) = labels_file(&metadata, contents.graph, output)? else { return Ok(None) };
     let file = packed_file(bytes.whole(), &name);
     let text = file.as_deref().and_then(|text| std::str::from_utf8(text).ok());
     Ok(text.map(|text| text.trim_end().lines().map(|line| line.trim().to_owned()).collect()))
 }
 
-/// The name of the packed file with the labels of an output.
-fn labels_file(metadata: &FileBytes, output: usize) -> Result<Option<String>, FormatError> {
+/// The name of the packed file with the labels of an output of a graph.
+fn labels_file(
+    metadata: &FileBytes,
+    graph: usize,
+    output: usize,
+) -> Result<Option<String>, FormatError> {
     const GRAPHS: Field = Field::new(3, "ModelMetadata.subgraph_metadata");
     const OUTPUTS: Field = Field::new(3, "SubGraphMetadata.output_tensor_metadata");
     const FILES: Field = Field::new(6, "TensorMetadata.associated_files");
@@ -59,7 +63,7 @@ fn labels_file(metadata: &FileBytes, output: usize) -> Result<Option<String>, Fo
             })
         })
     })?;
-    let files = graphs.into_iter().next().and_then(|outputs| outputs.into_iter().nth(output));
+    let files = graphs.into_iter().nth(graph).and_then(|outputs| outputs.into_iter().nth(output));
     Ok(files.into_iter().flatten().flatten().next())
 }
 

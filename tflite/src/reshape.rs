@@ -7,32 +7,30 @@ use crate::error::ImportError;
 use crate::flatbuffer::Budget;
 use crate::schema::{Builtin, File, Graph, Tensor};
 
-/// Gives tensors of the first graph other shapes. Where that changes any, the file's shapes of what
+/// Gives tensors of the file's entry other shapes. Where that changes any, the file's shapes of what
 /// operators compute hold no more, nor do those of graphs that operators refer to. With `infer`
 /// they hold no more in any case.
 pub(crate) fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)], infer: bool) {
     let mut graphs = std::mem::take(&mut file.graphs);
     let mut is_changed = infer;
-    for (number, graph) in graphs.iter_mut().enumerate() {
-        if number == 0 {
-            for (tensor, shape) in shapes {
-                let tensor = &mut graph.tensors[*tensor];
-                is_changed |= tensor.shape != *shape;
-                tensor.give_shape(shape);
+    for (tensor, shape) in shapes {
+        let tensor = &mut graphs[file.entry].tensors[*tensor];
+        is_changed |= tensor.shape != *shape;
+        tensor.give_shape(shape);
+    }
+    if is_changed {
+        for (number, graph) in graphs.iter_mut().enumerate() {
+            match number == file.entry {
+                true => forget_computed(file, graph),
+                false => forget_all(file, graph),
             }
-            if !is_changed {
-                break;
-            }
-            forget_computed(file, graph);
-        } else {
-            forget_all(file, graph);
         }
     }
     file.graphs = graphs;
 }
 
-/// Adds copies of the graphs behind the first, without the shapes that follow from what they are
-/// given.
+/// Adds copies of the graphs other than the entry, without the shapes that follow from what they
+/// are given.
 ///
 /// # Errors
 /// The copies are too large for a file of this size.
@@ -46,7 +44,8 @@ pub(crate) fn open_graphs(file: &mut File<'_>, budget: &Budget) -> Result<(), Im
         return Err(ImportError::Interface(what.to_owned()));
     }
     let mut opened = file.graphs.clone();
-    opened.iter_mut().skip(1).for_each(|graph| forget_all(file, graph));
+    let others = opened.iter_mut().enumerate().filter(|(number, _)| *number != file.entry);
+    others.for_each(|(_, graph)| forget_all(file, graph));
     file.opened = opened;
     Ok(())
 }

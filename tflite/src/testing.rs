@@ -248,7 +248,7 @@ impl TfliteFile {
 /// # Errors
 /// As [`Imported::from_bytes`].
 pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
-    let described = Contents::read(&bytes.to_vec().into());
+    let described = Contents::read(&bytes.to_vec().into(), 0);
     let imported = Imported::from_bytes(bytes);
     // Read piece by piece, a file gives the same.
     if let Ok(memory) = crate::file::memory_of(bytes)
@@ -259,6 +259,13 @@ pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
         debug_assert_eq!(again.is_ok(), imported.is_ok());
         if let (Ok(again), Ok(imported)) = (again, &imported) {
             debug_assert_eq!(again.model.main.operations, imported.model.main.operations);
+        }
+    }
+    for signature in described.iter().flat_map(|contents| contents.signatures.iter().take(3)) {
+        let options =
+            ImportOptions { extension: true, shared_variables: true, ..ImportOptions::default() };
+        if let Ok(file) = ModelFile::from_bytes(bytes).signature(&signature.key) {
+            let _ = file.import(options);
         }
     }
     let imported = imported?;

@@ -160,6 +160,10 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 /// The way in which a model's file becomes a model.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ImportArgs {
+    /// The signature to compute, where the model's file has several: its graph, whose inputs and
+    /// outputs have the signature's names [default: the first graph]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) signature: Option<String>,
     /// The shape of an input, such as image=1x320x320x3, where the model's file leaves it open or
     /// has another.
     #[arg(long, value_name = "NAME=DIMS", value_parser = named_shape)]

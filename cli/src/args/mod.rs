@@ -94,11 +94,11 @@ pub(crate) struct RunArgs {
     /// one after the other, by name.
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "input")]
     pub(crate) image: Option<PathBuf>,
-    /// Raw little-endian bytes of an input, in the type that the model's file gives it, such as
-    /// 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or standard input (`0=-`) as
-    /// many are read as the input takes.
-    #[arg(long, value_name = "I=FILE", value_parser = numbered_file)]
-    pub(crate) input: Vec<(usize, PathBuf)>,
+    /// Raw little-endian bytes of an input, by its number or its name, in the type that the model's
+    /// file gives it, such as 0=frame.bin; inputs left out are zeros. Of a device, a FIFO or
+    /// standard input (`0=-`) as many are read as the input takes.
+    #[arg(long, value_name = "I=FILE", value_parser = input_file)]
+    pub(crate) input: Vec<(String, PathBuf)>,
     /// Names of the classes, one a line, as many as the first output has elements [default: those
     /// that the model's file packs].
     #[arg(long, value_name = "FILE")]
@@ -127,10 +127,9 @@ pub(crate) struct RunArgs {
     pub(crate) engine: Engine,
 }
 
-fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
-    let (index, file) = text.split_once('=').ok_or("expected I=FILE, such as 0=frame.bin")?;
-    let index = index.parse().map_err(|_| format!("{index:?} is no number of an input"))?;
-    Ok((index, PathBuf::from(file)))
+fn input_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (input, file) = text.split_once('=').ok_or("expected I=FILE, such as 0=frame.bin")?;
+    Ok((input.to_owned(), PathBuf::from(file)))
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! Frames as Python objects: numpy arrays over the memory that the driver maps.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nnburst::hal::process::Origin;
@@ -211,6 +212,32 @@ impl PyFrame {
         let state = self.layout.states.iter().find(|state| state.info.tensor == tensor);
         let state = state.ok_or_else(|| wrong(py, format!("tensor {tensor} is no variable")))?;
         frame.write_bytes(state.input, value).or_raise(py)
+    }
+
+    /// The values of variables that operators know by a name, the same in all graphs of the file.
+    fn variables(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<u8>)>> {
+        let mut here = self.lock(py)?;
+        let frame = here.as_mut().ok_or_else(|| in_flight(py))?;
+        let named = self.layout.states.iter().filter_map(|state| {
+            let name = state.variable.clone()?;
+            let value = frame.input(state.input).or_raise(py);
+            Some(value.map(|value| (name, value.as_view().to_vec())))
+        });
+        named.collect()
+    }
+
+    /// Gives variables other values, by their names; those that the model has not are left out.
+    #[expect(clippy::needless_pass_by_value, reason = "as Python gives it")]
+    fn set_variables(&self, py: Python<'_>, values: HashMap<String, Vec<u8>>) -> PyResult<()> {
+        let mut here = self.lock(py)?;
+        let frame = here.as_mut().ok_or_else(|| in_flight(py))?;
+        for state in &self.layout.states {
+            let value = state.variable.as_ref().and_then(|name| values.get(name));
+            if let Some(value) = value {
+                frame.write_bytes(state.input, value).or_raise(py)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes over inputs and states of another frame of the same model.

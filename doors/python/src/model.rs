@@ -52,8 +52,15 @@ impl OpenFile {
     /// Imports the file for a device with the extension of TFLite's operators, or without; with
     /// `keep_tensors` all that operators compute is an output.
     pub(crate) fn import(&self, extension: bool, keep_tensors: bool) -> Result<Imported, Error> {
-        let options =
-            ImportOptions { extension, file_types: true, keep_tensors, ..ImportOptions::default() };
+        let contents = &self.contents;
+        let shared_variables = contents.signatures.iter().any(|it| it.graph != contents.graph);
+        let options = ImportOptions {
+            extension,
+            file_types: true,
+            keep_tensors,
+            shared_variables,
+            ..ImportOptions::default()
+        };
         Ok(self.lock().file.import(options)?)
     }
 
@@ -71,11 +78,11 @@ impl OpenFile {
         scalars
     }
 
-    /// The sha-256 of the file and of the shapes that its inputs were given.
+    /// The sha-256 of the file, of the graph, and of the shapes that its inputs were given.
     pub(crate) fn digest(&self) -> Result<[u8; 32], Error> {
         let shaped = self.lock();
         let mut digest = Sha256::new_with_prefix(shaped.file.bytes()?);
-        digest.update(format!("{:?}", shaped.resized));
+        digest.update(format!("{} {:?}", self.contents.graph, shaped.resized));
         Ok(digest.finalize().into())
     }
 
@@ -134,13 +141,26 @@ impl PyModel {
         self.infos(&self.file.contents.outputs)
     }
 
-    /// The number of graphs, of which the first is computed.
+    /// The number of graphs in the file.
     #[getter]
     fn subgraphs(&self) -> usize {
         self.file.contents.graphs
     }
 
-    /// All tensors of the first graph, by their index.
+    /// The graph that is computed: the first one, or that of a signature.
+    #[getter]
+    fn subgraph(&self) -> usize {
+        self.file.contents.graph
+    }
+
+    /// The same file, of which the graph of a signature is computed, in the shapes of the file.
+    fn signature(&self, py: Python<'_>, key: &str) -> PyResult<Self> {
+        let chosen = self.file.lock().file.signature(key);
+        let file = chosen.map_err(Error::from).and_then(OpenFile::new);
+        Ok(Self { file: Arc::new(file.or_raise(py)?) })
+    }
+
+    /// All tensors of the graph, by their index.
     #[getter]
     fn tensors(&self) -> Vec<TensorInfo> {
         self.infos(&(0..self.file.contents.tensors.len()).collect::<Vec<_>>())
@@ -160,15 +180,17 @@ impl PyModel {
         operators.collect()
     }
 
-    /// The signatures of the first graph: name, inputs and outputs, each as name and tensor.
+    /// The signatures: name, inputs and outputs, each as name and tensor, and the number of the
+    /// graph that they are of.
     #[getter]
-    fn signatures(&self) -> Vec<(String, NamedTensors, NamedTensors)> {
+    fn signatures(&self) -> Vec<(String, NamedTensors, NamedTensors, usize)> {
         let tensors = |tensors: &[nnburst_tflite::SignatureTensor]| {
             tensors.iter().map(|tensor| (tensor.name.clone(), tensor.tensor)).collect()
         };
-        let of_first = self.file.contents.signatures.iter().filter(|one| one.graph == 0);
         let signatures =
-            of_first.map(|one| (one.key.clone(), tensors(&one.inputs), tensors(&one.outputs)));
+            self.file.contents.signatures.iter().map(|one| {
+                (one.key.clone(), tensors(&one.inputs), tensors(&one.outputs), one.graph)
+            });
         signatures.collect()
     }
 
@@ -215,7 +237,7 @@ impl PyModel {
 /// A tensor as the file describes it.
 #[pyclass(frozen, module = "nnburst")]
 pub(crate) struct TensorInfo {
-    /// The tensor's index in the first graph.
+    /// The tensor's index in the graph.
     #[pyo3(get)]
     index: usize,
     tensor: FileTensor,

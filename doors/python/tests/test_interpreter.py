@@ -363,6 +363,33 @@ def test_signatures_are_called_by_name(shared: Path) -> None:
             nnburst.SignatureRunner(*arguments)
 
 
+def test_signatures_of_further_graphs_have_the_same_variables() -> None:
+    path = Path(__file__).with_name("signatures.tflite")
+    interpreter = nnburst.Interpreter(path, device="embedded/nnburst-cpu")
+    assert interpreter.get_signature_list() == {
+        "read": {"inputs": ["x"], "outputs": ["y"]},
+        "add": {"inputs": ["a", "b", "first"], "outputs": ["sum"]},
+        "set": {"inputs": ["x"], "outputs": []},
+    }
+    read, add, set_ = (interpreter.get_signature_runner(key) for key in ("read", "add", "set"))
+    assert add.get_input_details()["b"]["index"] == 2
+    one = np.ones(2, np.float32)
+    assert read(x=one)["y"].tolist() == [11, 21]
+    result = add(a=one, b=one * 5, first=np.array([False]))
+    assert result["sum"].tolist() == [15, 25]
+    assert read(x=one)["y"].tolist() == [16, 26]
+    # The first graph of the interpreter itself, which has the same variables.
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], one)
+    interpreter.invoke()
+    output = interpreter.get_output_details()[0]["index"]
+    assert interpreter.get_tensor(output).tolist() == [16, 26]
+    assert set_(x=one * 3) == {}
+    assert read(x=one)["y"].tolist() == [4, 4]
+    assert add(a=one, b=one, first=np.array([True]))["sum"].tolist() == [4, 4]
+    interpreter.reset_all_variables()
+    assert add(a=one, b=one, first=np.array([True]))["sum"].tolist() == [11, 21]
+
+
 def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:
     interpreter = nnburst.Interpreter(mobilenet)
     interpreter.allocate_tensors()

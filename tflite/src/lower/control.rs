@@ -159,10 +159,32 @@ impl Lower<'_, '_> {
             _ => {
                 let name = self.import.variable_of(self.op)?;
                 let value = self.input(1)?;
+                if self.import.options.shared_variables {
+                    self.share(&name, value)?;
+                }
                 self.import.variables.entry(name).or_default().value = Some(value);
                 Ok(())
             }
         }
+    }
+
+    /// Makes a state of a variable that is assigned a value before it is read.
+    fn share(&mut self, name: &str, value: u32) -> Lowered {
+        let variable = self.import.variables.get(name).cloned().unwrap_or_default();
+        if variable.value.is_some() {
+            return Ok(());
+        }
+        let operand = variable.initial.map(|initial| initial.operand).unwrap_or_else(|| {
+            let Operand { kind, dimensions, scale, zero_point, .. } = self.builder().operand(value);
+            Operand::tensor(*kind, dimensions.clone()).with_quantization(*scale, *zero_point)
+        });
+        let tensor = self.tensor_index(1)?;
+        if operand.data_size().is_none() {
+            return Err(format!("variable {name:?} has no fixed shape").into());
+        }
+        let input = self.builder().add(operand.with_lifetime(OperandLifeTime::SubgraphInput));
+        self.import.states.push(State { tensor, input, name: Some(name.to_owned()) });
+        Ok(())
     }
 
     fn read_variable(&mut self) -> Lowered {

@@ -32,10 +32,11 @@ pub(crate) struct File<'a> {
     pub(crate) bytes: &'a FileBytes,
     pub(crate) description: String,
     pub(crate) codes: Vec<OperatorCode>,
-    /// The first one is what is executed.
     pub(crate) graphs: Vec<Graph<'a>>,
-    /// The same without the shapes that follow from what graphs behind the first are given; empty
-    /// where there are none.
+    /// The one that is executed, an index.
+    pub(crate) entry: usize,
+    /// The same without the shapes that follow from what graphs other than the entry are given;
+    /// empty where there are none.
     pub(crate) opened: Vec<Graph<'a>>,
     /// The place of each buffer's bytes in the file; empty where it has none.
     pub(crate) buffers: Vec<Range<usize>>,
@@ -112,7 +113,7 @@ impl<'a> File<'a> {
             return Err(SUBGRAPHS.fails(Problem::Missing));
         }
         let description = root.string(DESCRIPTION)?.unwrap_or_default();
-        Ok(Self { bytes, description, codes, graphs, opened: Vec::new(), buffers })
+        Ok(Self { bytes, description, codes, graphs, entry: 0, opened: Vec::new(), buffers })
     }
 
     /// The signatures and the metadata, which an import does without.

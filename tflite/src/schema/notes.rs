@@ -10,7 +10,7 @@ use crate::flatbuffer::{Field, FormatError, Table};
 pub struct Signature {
     /// Its name, such as `serving_default`.
     pub key: String,
-    /// The graph, an index; 0 is the one that is imported.
+    /// The graph, an index.
     pub graph: usize,
     /// The inputs, in no particular order.
     pub inputs: Vec<SignatureTensor>,

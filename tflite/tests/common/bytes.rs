@@ -8,6 +8,7 @@ pub(crate) fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
+#[allow(dead_code, reason = "some tests have floats alone")]
 pub(crate) fn bytes_of_ints(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

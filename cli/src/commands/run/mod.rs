@@ -172,19 +172,16 @@ impl Input {
 fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failure> {
     let inputs: Vec<(usize, &Operand)> = source.inputs().collect();
     let numbers: Vec<usize> = source.input_numbers().take(inputs.len()).collect();
-    if let Some((index, _)) = args.input.iter().find(|(index, _)| !numbers.contains(index)) {
-        let known: Vec<_> = numbers.iter().map(usize::to_string).collect();
-        return Err(Failure::usage(format!(
-            "--input {index}: {} has inputs {}",
-            source.name,
-            known.join(", ")
-        )));
-    }
-    let given = args.input.iter().map(|(index, _)| index);
-    if let Some(twice) =
-        given.clone().find(|&index| given.clone().filter(|&it| it == index).count() > 1)
-    {
-        return Err(Failure::usage(format!("--input {twice}: given more than once")));
+    let mut given = Vec::new();
+    for (input, file) in &args.input {
+        let Some(number) = source.input_number(input) else {
+            let (name, known) = (&source.name, source.input_list());
+            return Err(Failure::usage(format!("--input {input}: {name} has inputs {known}")));
+        };
+        if given.iter().any(|(known, _)| *known == number) {
+            return Err(Failure::usage(format!("--input {input}: given more than once")));
+        }
+        given.push((number, file));
     }
     numbers
         .into_iter()
@@ -198,7 +195,7 @@ fn open_inputs(args: &RunArgs, source: &ModelSource) -> Result<Vec<Input>, Failu
             })?;
             let is_wide = source.wide.inputs.contains(&at);
             let length = if is_wide { length.saturating_mul(2) } else { length };
-            let file = args.input.iter().find(|(index, _)| *index == number);
+            let file = given.iter().find(|(known, _)| *known == number);
             let feed = match (&args.image, file) {
                 (Some(image), _) if number == 0 => Feed::constant(picture(image, operand)?),
                 (_, Some((_, file))) => Feed::file(file, length, args.steps)
@@ -262,6 +259,8 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct OutputReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     r#type: &'static str,
     dimensions: Vec<u32>,
     /// The first real values of the last step.
@@ -295,6 +294,7 @@ impl Series<'_> {
                     .collect();
             }
             outputs.push(OutputReport {
+                name: source.output_name(number).map(str::to_owned),
                 r#type: type_name(operand.kind),
                 dimensions: self.shapes.get(number).cloned().unwrap_or_default(),
                 first: values.into_iter().take(SHOWN).collect(),

@@ -6,6 +6,7 @@ The model is computed by a driver, by default in a process of its own: what cras
 
 from __future__ import annotations
 
+import copy
 import enum
 import operator
 import os
@@ -130,6 +131,15 @@ class Interpreter:
             "driver_cpus": None if driver_cpus is None else list(driver_cpus),
             "timeout": timeout,
         }
+        # The values of variables with a name, which the graphs of a file have in common, and the
+        # interpreters of graphs other than the first.
+        self._variables: Dict[str, bytes] = {}
+        self._others: Dict[int, Interpreter] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        signatures = self._model.signatures
+        self._shares = any(graph != self._model.subgraph for *_, graph in signatures)
         self._tensors: List[TensorInfo] = self._model.tensors
         self._inputs = [info.index for info in self._model.inputs]
         self._outputs = [info.index for info in self._model.outputs]
@@ -158,7 +168,8 @@ class Interpreter:
         return [self._details(tensor.index) for tensor in self._tensors]
 
     def num_subgraphs(self) -> int:
-        """The number of graphs in the file, of which the first is computed."""
+        """The number of graphs in the file: the first one, those of signatures, and those that
+        operators refer to."""
         return self._model.subgraphs
 
     @property
@@ -186,12 +197,25 @@ class Interpreter:
             signature_key = keys[0]
         return SignatureRunner(self, signature_key)
 
+    def _of_signature(self, key: str) -> "Interpreter":
+        """The interpreter of a signature's graph, which has the same variables."""
+        graph = next(graph for known, _, _, graph in self._model.signatures if known == key)
+        if graph == self._model.subgraph:
+            return self
+        if graph not in self._others:
+            other = copy.copy(self)
+            other._model = self._model.signature(key)
+            other._others = {}
+            other._begin()
+            self._others[graph] = other
+        return self._others[graph]
+
     # Scripts that print a model's operators call these, whatever their names say.
 
     def _get_full_signature_list(self) -> Dict[str, Dict[str, Dict[str, int]]]:
         return {
             key: {"inputs": dict(inputs), "outputs": dict(outputs)}
-            for key, inputs, outputs in self._model.signatures
+            for key, inputs, outputs, _ in self._model.signatures
         }
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
@@ -260,8 +284,12 @@ class Interpreter:
             raise RuntimeError("Invoke called on model that is not ready.")
         while True:
             frame, burst = self._ready()
+            if self._shares:
+                frame.set_variables(self._variables)
             try:
                 burst.compute(frame)
+                if self._shares:
+                    self._variables.update(frame.variables())
                 return
             except DeviceLost:
                 # The next call starts another driver; the inputs stay.
@@ -277,8 +305,10 @@ class Interpreter:
 
     def reset_all_variables(self) -> None:
         """Gives what the model keeps between invocations its first values again."""
-        if self._frame is not None:
-            self._frame.reset()
+        self._variables.clear()
+        for interpreter in (self, *self._others.values()):
+            if interpreter._frame is not None:
+                interpreter._frame.reset()
 
     # Values.
 
@@ -503,7 +533,7 @@ class SignatureRunner:
                 f'Invalid signature_key provided: "{signature_key}". '
                 f"There are {', '.join(signatures) or 'none'}"
             )
-        self._interpreter = interpreter
+        self._interpreter = interpreter._of_signature(signature_key)
         self._inputs = signatures[signature_key]["inputs"]
         self._outputs = signatures[signature_key]["outputs"]
 
