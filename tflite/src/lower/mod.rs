@@ -21,6 +21,7 @@ mod inline;
 mod integer_lstm;
 mod loops;
 mod normalization;
+mod open_shapes;
 mod packed;
 mod program;
 mod quantization;

@@ -276,10 +276,15 @@ impl Lower<'_, '_> {
             {
                 "layers behind it quantise its sums on the fly, whose order then counts"
             }
-            Builtin::AveragePool2d
+            Builtin::AveragePool2d | Builtin::Mean
                 if input == Some(TensorKind::Float32) && self.import.quantises_on_the_fly() =>
             {
                 "layers behind it quantise its sums on the fly, whose order then counts"
+            }
+            Builtin::Logistic
+                if input == Some(TensorKind::Float32) && self.import.quantises_on_the_fly() =>
+            {
+                "layers behind it quantise its results on the fly, whose last bit then counts"
             }
             Builtin::BatchMatmul if is_stored(input) => "NNAPI rounds otherwise",
             Builtin::Mean | Builtin::Sum if is_stored(input) => "NNAPI rounds otherwise",
@@ -303,6 +308,12 @@ impl Lower<'_, '_> {
                 "NNAPI takes no result whose scale is so small beside the operands'"
             }
             Builtin::Rsqrt | Builtin::Div if is_stored(input) => "NNAPI computes it in floats",
+            Builtin::Cast
+                if matches!(input, Some(TensorKind::Int32 | TensorKind::Int64))
+                    && is_byte(self.output_tensor(0).ok().map(|tensor| tensor.kind)) =>
+            {
+                "NNAPI saturates, TFLite keeps the low bits"
+            }
             Builtin::Logistic | Builtin::Tanh if is_byte(input) => {
                 "NNAPI computes it in fixed point, TFLite by a table of floats"
             }

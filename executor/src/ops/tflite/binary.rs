@@ -111,8 +111,18 @@ pub(super) fn arithmetic(call: &mut OperatorCall<'_, '_>, which: Arithmetic) -> 
             Arithmetic::Mul => product(call, &pair, activation),
             Arithmetic::Div => quotient(call, &pair, activation),
         },
+        ElementKind::C64 if which == Arithmetic::Mul && activation == Activation::None => {
+            emit(call, &pair, complex_product);
+            Ok(())
+        }
         kind => Err(refused(0, kind).into()),
     }
+}
+
+/// The product of two pairs of a real and an imaginary part.
+fn complex_product(a: u64, b: u64) -> u64 {
+    let [a, b]: [[f32; 2]; 2] = [bytemuck::cast(a), bytemuck::cast(b)];
+    bytemuck::cast([a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]])
 }
 
 fn integers(
@@ -167,7 +177,8 @@ fn sum(
     }
     let spare = if is_16 { 15 } else { 20 };
     let twice = 2.0 * f64::from(a.scale.max(b.scale));
-    let to = Multiplier::new(twice / (f64::from(1 << spare) * f64::from(result.scale)));
+    let rescaling = twice / (f64::from(1 << spare) * f64::from(result.scale));
+    let to = Multiplier::new(rescaling);
     let [of_a, mut of_b] = [a, b].map(|it| Multiplier::new(f64::from(it.scale) / twice));
     if which == Arithmetic::Sub {
         of_b.fraction = -of_b.fraction;
@@ -185,11 +196,19 @@ fn sum(
             sum(a, b).wrapping_add(points[2]).clamp(min, max)
         });
     }
-    // The interpreter shifts right by less than nothing.
-    let exponent = -i32::try_from(left).unwrap_or(0);
+    // The interpreter shifts right by less than nothing, however large the multiplier is.
+    let exponent = match i32::try_from(left) {
+        Ok(left) if left < 31 => -left,
+        _ => -exponent_of(rescaling),
+    };
     emit_stored(call, pair, move |a, b| {
         shifted_right(sum(a, b), exponent).wrapping_add(points[2]).clamp(min, max)
     })
+}
+
+/// The exponent of a number as a fraction from a half to 1 times a power of two.
+fn exponent_of(x: f64) -> i32 {
+    i32::try_from((x.to_bits() >> 52) & 0x7ff).unwrap_or(0) - 1022
 }
 
 /// The exponent of a scale that is a power of two.

@@ -5,6 +5,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{ElementKind, OperatorCall, by_kind, refused};
 use crate::lowering::Lowered;
+use crate::ops::broadcast::{Broadcast, emit_zip};
 
 /// A combination of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,31 +89,25 @@ pub(super) fn fold_before<T: Number>(how: Combination, one: In<'_, u8>, to: Out<
     to.set(0, one.get(0).with(how, to.as_in().get(0)));
 }
 
-/// Each element of one tensor combined with that of another of its shape.
+/// Each element of one tensor combined with that of another; their shapes broadcast. A sum of BOOL
+/// says whether any holds, a product whether all do.
 pub(super) fn elements(call: &mut OperatorCall<'_, '_>, how: Combination) -> Lowered {
     let (a, b) = (call.arg(0)?, call.arg(1)?);
     a.same_kind(&b)?;
     call.same(&a, 0)?;
-    if a.shape != b.shape {
-        return Err(OpError::rule(format!("{:?} beside {:?}", b.shape, a.shape)).into());
-    }
-    let extents = a.shape.to_vec();
-    let shape = call.set(0, &extents)?;
+    let shape = a.shape.broadcast(&b.shape)?;
+    let shape = call.set(0, &shape)?;
+    let how = match (a.kind, how) {
+        (ElementKind::Bool, Combination::Add | Combination::Maximum) => Combination::Any,
+        (ElementKind::Bool, Combination::Multiply | Combination::Minimum) => Combination::All,
+        (_, how) => how,
+    };
+    let (label, walk) = (call.label(&shape), Broadcast::new(&shape, &a.shape, &b.shape));
     by_kind!(
         a.kind,
-        [F16 f16, F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
-        T => emit::<T>(call, &shape, how)
-    )
-}
-
-fn emit<T: Number>(call: &mut OperatorCall<'_, '_>, shape: &Shape, how: Combination) -> Lowered {
-    call.step(shape, move |io| {
-        let (a, b, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
-        for at in poll::each(0..to.len(), 2) {
-            to.set(at, a.get(at).with(how, b.get(at)));
-        }
-        Ok(())
-    });
+        [Bool u8, F16 f16, F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
+        T => emit_zip(call, label, walk, move |a: T, b: T| a.with(how, b))
+    );
     Ok(())
 }
 

@@ -200,6 +200,7 @@ fn put(input: &Arg, from: In<'_, u8>, at: usize, to: ElementKind, into: Out<'_, 
     // Integers of 64 bits have more digits than doubles.
     let whole = match input.kind {
         ElementKind::I64 | ElementKind::U64 => i64::from_le_bytes(from.block(8 * at)),
+        kind if is_real(kind) => saturated(real, to),
         _ => cut(real),
     };
     match to {
@@ -213,10 +214,6 @@ fn put(input: &Arg, from: In<'_, u8>, at: usize, to: ElementKind, into: Out<'_, 
             into.set_block(place + 4, imaginary);
         }
         ElementKind::Bool => into.set(place, u8::from(real != 0.0)),
-        ElementKind::I32 if is_real(input.kind) => {
-            let saturated = i32::try_from(whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX)));
-            into.set_block(place, saturated.unwrap_or(0).to_le_bytes());
-        }
         ElementKind::I64 | ElementKind::U64 => into.set_block(place, whole.to_le_bytes()),
         ElementKind::I32 | ElementKind::U32 => into.set_block(place, low(whole).to_le_bytes()),
         ElementKind::I16 | ElementKind::U16 => {
@@ -228,6 +225,21 @@ fn put(input: &Arg, from: In<'_, u8>, at: usize, to: ElementKind, into: Out<'_, 
             into.set(place, first);
         }
     }
+}
+
+/// A real number, cut towards zero, as an integer of a type: the nearest where it has none, and the
+/// greatest for what is no number.
+fn saturated(real: f64, to: ElementKind) -> i64 {
+    let (min, max) = match to {
+        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 | ElementKind::I32 => {
+            let (min, max) = to.range();
+            (i64::from(min), i64::from(max))
+        }
+        ElementKind::U16 => (0, i64::from(u16::MAX)),
+        ElementKind::U32 => (0, i64::from(u32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    if real.is_nan() { max } else { cut(real).clamp(min, max) }
 }
 
 fn is_real(kind: ElementKind) -> bool {

@@ -48,6 +48,7 @@ mod rnn;
 mod scatter;
 mod segments;
 mod shapes;
+mod slopes;
 mod softmax;
 mod svdf;
 mod tables;
@@ -176,7 +177,7 @@ fn lowering(number: u16) -> Option<Lower> {
         49 => pieces::split,
         50 => log_softmax::log_softmax,
         53 => convert::cast,
-        54 => unary::prelu,
+        54 => slopes::prelu,
         55 => |call| binary::choice(call, Choice::Maximum),
         56 => |call| index::arg(call, false),
         57 => |call| binary::choice(call, Choice::Minimum),
@@ -196,7 +197,7 @@ fn lowering(number: u16) -> Option<Lower> {
         72 => |call| binary::compare(call, Order::NotEqual),
         73 => unary::log,
         74 => |call| reduce::sum(call, false),
-        75 => |call| unary::real(call, f32::sqrt),
+        75 => unary::sqrt,
         76 => unary::rsqrt,
         77 => shapes::shape,
         78 => |call| binary::choice(call, Choice::Pow),
@@ -219,7 +220,7 @@ fn lowering(number: u16) -> Option<Lower> {
         95 => |call| binary::choice(call, Choice::FloorMod),
         96 => shapes::range,
         97 => image::resize_nearest,
-        98 => unary::leaky_relu,
+        98 => slopes::leaky_relu,
         99 => |call| binary::choice(call, Choice::SquaredDifference),
         100 => moves::mirror_pad,
         101 => unary::abs,

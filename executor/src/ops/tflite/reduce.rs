@@ -84,8 +84,11 @@ fn read(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg, Groups)> {
     Ok((input, result, Groups { kept, reduced }))
 }
 
-/// Sums or means.
+/// Sums or means; the sum of BOOL says whether any holds.
 pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
+    if call.arg(0)?.kind == ElementKind::Bool && !is_mean {
+        return any(call, false);
+    }
     let (input, result, groups) = read(call)?;
     let count = groups.count();
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
@@ -233,6 +236,9 @@ impl<T: Stored> Loop for RowSum<'_, T> {
 
 /// The greatest or least element.
 pub(super) fn extreme(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
+    if call.arg(0)?.kind == ElementKind::Bool {
+        return any(call, least);
+    }
     let (input, _, groups) = read(call)?;
     let count = groups.count();
     if count == 0 {
@@ -280,6 +286,9 @@ pub(super) fn any(call: &mut OperatorCall<'_, '_>, all: bool) -> Lowered {
 
 /// Products. Of stored values each factor is rescaled by its share of the result's scale.
 pub(super) fn product(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    if call.arg(0)?.kind == ElementKind::Bool {
+        return any(call, true);
+    }
     let (input, result, groups) = read(call)?;
     let count = groups.count();
     match input.kind {

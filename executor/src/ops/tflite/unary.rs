@@ -11,13 +11,13 @@ use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::convert::each_integer;
-use super::math::{Stored, f32_of, low, round_i32, table};
+use super::math::{Stored, cut_i32, exponential, f32_of, low, round_i32, table};
 use super::tables::{between, wide_table};
 use crate::lowering::{Label, Lowered};
 use crate::ops::support::{emit_each, plain};
 
 /// Input and result, of one type and shape.
-fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
+pub(super) fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
     let input = call.arg(0)?;
     let mut result = call.result(0)?;
     input.same_kind(&result)?;
@@ -45,7 +45,7 @@ fn each<T: Element, U: Element>(
 }
 
 /// As [`each`], of a function that the compiler makes vectors of.
-fn each_in_vectors<T: Element, U: Element>(
+pub(super) fn each_in_vectors<T: Element, U: Element>(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     f: impl Fn(T) -> U + Send + Sync + 'static,
@@ -154,6 +154,9 @@ pub(super) fn neg(call: &mut OperatorCall<'_, '_>) -> Lowered {
         ElementKind::F32 => each_in_vectors(call, &input, |x: f32| -x),
         ElementKind::I32 => each(call, &input, i32::wrapping_neg),
         ElementKind::I64 => each(call, &input, i64::wrapping_neg),
+        // What is stored, whatever the scales.
+        ElementKind::I8 => each(call, &input, i8::wrapping_neg),
+        ElementKind::I16 => each(call, &input, i16::wrapping_neg),
         kind => Err(refused(0, kind).into()),
     }
 }
@@ -211,6 +214,21 @@ pub(super) fn log(call: &mut OperatorCall<'_, '_>) -> Lowered {
     }
     let table = table(&input, &result, f);
     each(call, &input, move |x: u8| table[usize::from(x)])
+}
+
+/// The square root; of stored values it is cut towards zero, not rounded.
+pub(super) fn sqrt(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let (input, result) = pair(call)?;
+    if !matches!(input.kind, ElementKind::I8 | ElementKind::I16) {
+        return real(call, f32::sqrt);
+    }
+    let (min, max) = result.kind.range();
+    let points = (input.zero_point, result.zero_point);
+    let scales = (input.scale, result.scale);
+    each_integer(call, &input, input.kind, move |x| {
+        let root = (scales.0 * f32_of(x - points.0)).sqrt();
+        cut_i32(root / scales.1).saturating_add(points.1).clamp(min, max)
+    })
 }
 
 /// `1 / sqrt(x)`; of quantised values by fixed-point numbers.
@@ -288,35 +306,31 @@ pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
     })
 }
 
-pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let alpha = call.real(0)?;
-    let (input, result) = pair(call)?;
-    input.same_kind(&result)?;
-    if input.kind == ElementKind::F32 {
-        let leaky = move |x: f32| if x > 0.0 { x } else { x * alpha };
-        return each_in_vectors(call, &input, leaky);
-    }
-    let (min, max) = result.kind.range();
-    let plain = Multiplier::new(f64::from(input.scale / result.scale));
-    // The multiplier of negative values may be negative itself.
-    let slope = f64::from(input.scale * alpha / result.scale);
-    let steep = Multiplier::new(slope.abs());
-    let is_falling = slope < 0.0;
-    let points = (input.zero_point, result.zero_point);
-    each_integer(call, &input, input.kind, move |x| {
-        let value = x - points.0;
-        let scaled = match value {
-            0.. => plain.apply(value),
-            _ if is_falling => steep.apply(-value),
-            _ => steep.apply(value),
-        };
-        points.1.wrapping_add(scaled).clamp(min, max)
-    })
+/// LOGISTIC of a float. Choices are made by masks: a jump in it, and loops are no vectors.
+#[inline(always)]
+fn logistic_of(x: f32) -> f32 {
+    // Where the interpreter takes it for something else.
+    let (is_exponential, is_one) = (x < -9.0, x > 16.619_047);
+    let sign = u32::from(!is_exponential) << 31;
+    let power = exponential(f32::from_bits(x.to_bits() ^ sign));
+    let usual = chosen(is_one, 1.0, 1.0 / (1.0 + power));
+    chosen(is_exponential, power, usual)
 }
 
-/// LOGISTIC: of 16-bit values eight points to each power, by a table of half of them.
+/// The first of two floats if `is_first`.
+#[inline(always)]
+fn chosen(is_first: bool, first: f32, second: f32) -> f32 {
+    let mask = u32::from(is_first).wrapping_neg();
+    f32::from_bits((first.to_bits() & mask) | (second.to_bits() & !mask))
+}
+
+/// LOGISTIC: of floats as the interpreter computes it, to the bit; of 16-bit values eight points to
+/// each power, by a table of half of them.
 pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
+    if input.kind == ElementKind::F32 {
+        return each_in_vectors(call, &input, logistic_of);
+    }
     if input.kind != ElementKind::I16 {
         return real(call, |x| 1.0 / (1.0 + (-x).exp()));
     }
@@ -428,56 +442,6 @@ fn sigmoid_point(at: usize) -> i32 {
     let value = super::math::round_f64(65536.0 / (1.0 + (-x).exp()));
     let is_above = ABOVE.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
     (value + i32::from(is_above)).min(65535)
-}
-
-/// Slopes of negative values that broadcast.
-pub(super) fn prelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let (input, alpha) = (call.arg(0)?, call.arg(1)?);
-    input.same_kind(&alpha)?;
-    let mut result = call.result(0)?;
-    input.same_kind(&result)?;
-    let shape = input.shape.broadcast(&alpha.shape)?;
-    result.shape = call.set(0, &shape)?;
-    if shape.elements() == 0 {
-        call.step(&shape, |_| Ok(()));
-        return Ok(());
-    }
-    let walk = crate::ops::broadcast::Broadcast::new(&shape, &input.shape, &alpha.shape);
-    let (min, max) = result.kind.range();
-    let plain = Multiplier::new(f64::from(input.scale / result.scale));
-    let steep = Multiplier::new(f64::from(input.scale * alpha.scale / result.scale));
-    let points = [input.zero_point, alpha.zero_point, result.zero_point];
-    match input.kind {
-        ElementKind::F32 => call.step(&shape, move |io| {
-            let (x, a, to) = (io.input::<f32>(0), io.input::<f32>(1), io.output::<f32>(0));
-            walk.each_line(|line| {
-                for at in 0..line.len {
-                    let x = x.get(line.from[0] + at * line.steps[0]);
-                    let a = a.get(line.from[1] + at * line.steps[1]);
-                    to.set(line.at + at, if x >= 0.0 { x } else { x * a });
-                }
-                Ok(())
-            })
-        }),
-        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
-            by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&shape, move |io| {
-                let (x, a, to) = (io.input::<T>(0), io.input::<T>(1), io.output::<T>(0));
-                walk.each_line(|line| {
-                    for at in 0..line.len {
-                        let x = x.get(line.from[0] + at * line.steps[0]).wide() - points[0];
-                        let a = a.get(line.from[1] + at * line.steps[1]).wide() - points[1];
-                        let scaled =
-                            if x >= 0 { plain.apply(x) } else { steep.apply(x.wrapping_mul(a)) };
-                        let stored = scaled.wrapping_add(points[2]).clamp(min, max);
-                        to.set(line.at + at, T::stored(stored));
-                    }
-                    Ok(())
-                })
-            }));
-        }
-        kind => return Err(refused(0, kind).into()),
-    }
-    Ok(())
 }
 
 /// Adds up tensors of one shape.

@@ -121,13 +121,24 @@ pub(super) fn binary(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
     net.operator(name, &[first, second], &[output], union, fields);
 }
 
+/// 16-bit integers that stand for themselves.
+pub(super) fn plain_words(net: &mut Net, name: &'static str) {
+    net.label = "INT16 without a scale".into();
+    let [a, b, wide] = pair(net, 4);
+    let (first, second) = (net.plain_input(Int16, &a), net.plain_input(Int16, &b));
+    let output = net.file.tensor("out", Int16, &wide);
+    let union = if name == "ADD" { 11 } else { 21 };
+    net.operator(name, &[first, second], &[output], union, vec![byte(0, 0)]);
+}
+
+/// The slopes of 16-bit values have 8 bits.
 pub(super) fn prelu(net: &mut Net, name: &'static str) {
-    let kind = net.kind(&[Float32, Int8, Uint8]);
+    let kind = net.kind(&[Float32, Int8, Uint8, Int16]);
     let shape = net.shape((2, 4));
     let mut slopes = shape.clone();
     slopes[0] = 1;
     let input = net.input(kind, &shape);
-    let alpha = net.input(kind, &slopes);
+    let alpha = net.input(if kind == Int16 { Int8 } else { kind }, &slopes);
     let output = net.result(kind, &shape);
     net.operator(name, &[input, alpha], &[output], 0, Vec::new());
 }
@@ -158,7 +169,9 @@ pub(super) fn cast(net: &mut Net, name: &'static str) {
     let kinds = &[Float32, Int32, Int64, Bool, Int8, Uint8, Int16];
     let (from, to) = (net.random.pick(kinds), net.random.pick(kinds));
     net.label = format!("{}_{}", from.name(), to.name());
-    net.span = ValueRange(0.0, 4.0);
+    // Now and then what the result's type has not.
+    let most = if net.random.flag() { 4.0 } else { 1e5 };
+    net.span = ValueRange(-most, most);
     let shape = net.shape((1, 4));
     let input = net.plain_input(from, &shape);
     let output = net.file.tensor("out", to, &shape);

@@ -41,13 +41,13 @@ recipes! {
     |net, name| elementwise::unary(net, name, &[Float32, Int8, Int16]) =>
         ["ABS", "EXP", "GELU"];
     |net, name| elementwise::unary(net, name, &[Float32]) => ["FLOOR", "CEIL", "ROUND", "SIN", "COS", "SQUARE"];
-    |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64]) => ["NEG"];
+    |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64, Int8, Int16]) => ["NEG"];
     |net, name| elementwise::unary(net, name, &[Float32, Int32]) => ["SIGN"];
     |net, name| elementwise::unary(net, name, &[Bool]) => ["LOGICAL_NOT"];
-    |net, name| elementwise::positive(net, name, &[Float32, Int8, Int16]) => ["RSQRT", "LOG"];
-    |net, name| elementwise::positive(net, name, &[Float32]) => ["SQRT"];
+    |net, name| elementwise::positive(net, name, &[Float32, Int8, Int16]) => ["RSQRT", "LOG", "SQRT"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
         ["ADD", "SUB", "MUL", "ADD", "SUB", "MUL"];
+    elementwise::plain_words => ["ADD", "MUL"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Uint8]) => ["DIV"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
         ["MAXIMUM", "MINIMUM"];
@@ -69,7 +69,8 @@ recipes! {
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
         ["SUM"];
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["REDUCE_PROD"];
-    |net, name| elementwise::reduce(net, name, &[Bool]) => ["REDUCE_ANY", "REDUCE_ALL"];
+    |net, name| elementwise::reduce(net, name, &[Bool]) =>
+        ["REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"];
     layers::fully_connected => ["FULLY_CONNECTED", "FULLY_CONNECTED", "FULLY_CONNECTED"];
     layers::batch_matmul => ["BATCH_MATMUL", "BATCH_MATMUL"];
     layers::convolution => ["CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D"];
@@ -138,7 +139,7 @@ recipes! {
     sets::reverse_sequence => ["REVERSE_SEQUENCE"];
     sets::split => ["SPLIT_V"];
     sets::embedding => ["EMBEDDING_LOOKUP"];
-    sets::complex => ["REAL", "IMAG", "COMPLEX_ABS"];
+    sets::complex => ["REAL", "IMAG", "COMPLEX_ABS", "MUL"];
     sets::bitcast => ["BITCAST"];
     sets::broadcast => ["BROADCAST_ARGS"];
     sets::variable => ["VAR_HANDLE"];

@@ -245,6 +245,13 @@ pub(super) fn complex(net: &mut Net, name: &'static str) {
     let bytes = net.bytes(Float32, &[shape.iter().product(), 2]);
     let input = net.file.input("in", Complex64, &shape);
     net.inputs.push(bytes);
+    if name == "MUL" {
+        let more = net.bytes(Float32, &[shape.iter().product(), 2]);
+        let factor = net.file.input("factor", Complex64, &shape);
+        net.inputs.push(more);
+        let output = net.file.tensor("out", Complex64, &shape);
+        return net.operator(name, &[input, factor], &[output], 21, vec![byte(0, 0)]);
+    }
     let output = net.file.tensor("out", Float32, &shape);
     net.operator(name, &[input], &[output], 0, Vec::new());
 }

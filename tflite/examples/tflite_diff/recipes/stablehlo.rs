@@ -17,7 +17,7 @@ fn many(net: &mut Net, count: i32, low: i32, high: i32) -> Vec<i32> {
 }
 
 pub(super) fn elementwise(net: &mut Net, name: &'static str) {
-    let kind = net.kind(NUMBERS);
+    let kind = net.kind(&[NUMBERS, &[Bool]].concat());
     let shape = net.shape((1, 4));
     let a = net.plain_input(kind, &shape);
     let b = net.plain_input(kind, &shape);
