@@ -2,7 +2,8 @@
 //! their padding.
 //!
 //! Copying costs one pass over the image, far less than gathering every window does, and the lines
-//! of a band are still near when they are read.
+//! of a band are still near when they are read. Windows of lines of a few are gathered all the same:
+//! a tile of rows holds those of several lines then.
 
 use super::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
@@ -13,6 +14,9 @@ use crate::tensor::rows::Pitched;
 /// all panels of weights pass by.
 const BAND_BYTES: usize = 96 << 10;
 
+/// Windows of the longest line whose windows are gathered: a tile has six rows or so.
+const SHORT_LINE: usize = 5;
+
 /// Bytes behind a copy that the last window's last word may reach.
 const SLACK: usize = 64;
 
@@ -22,6 +26,8 @@ pub(crate) struct Bands {
     pub(crate) patches: Patches,
     /// True if windows are read from the image itself.
     pub(crate) in_place: bool,
+    /// True if windows are copied one behind the other.
+    gathers: bool,
     /// The starts of a window's segments.
     pub(crate) segments: Vec<usize>,
     pub(crate) segment_words: usize,
@@ -49,6 +55,7 @@ impl Bands {
         let elements = p.depth() / segments.len();
         let mut bands = Self {
             in_place,
+            gathers: false,
             segment_words: elements.div_ceil(encoding.per_word()),
             segment_bytes: elements * element,
             segments,
@@ -65,6 +72,27 @@ impl Bands {
             bands.band_lines = (BAND_BYTES / line_bytes.max(1)).max(1);
         }
         bands
+    }
+
+    /// As [`Bands::new`], for kernels that ask for no more than equal steps between windows.
+    pub(crate) fn of_windows(patches: Patches, encoding: Encoding) -> Self {
+        let (bands, p) = (Self::new(patches, encoding), patches);
+        let segment_bytes = p.depth() * bands.element;
+        let line_bytes = p.out_width * segment_bytes;
+        let band_lines = BAND_BYTES / line_bytes.max(1);
+        let is_short = (2..=SHORT_LINE).contains(&p.out_width) && p.dilation_w == 1;
+        if bands.in_place || !is_short || line_bytes == 0 || band_lines.min(bands.lines()) < 2 {
+            return bands;
+        }
+        Self {
+            gathers: true,
+            segments: vec![0],
+            segment_words: p.depth().div_ceil(encoding.per_word()),
+            segment_bytes,
+            line_bytes,
+            band_lines,
+            ..bands
+        }
     }
 
     /// Lines of output, those of all batches.
@@ -94,7 +122,11 @@ impl Bands {
 
     /// The corrections of a band's windows, and the copy.
     pub(crate) fn scratch_bytes(&self) -> usize {
-        let copy = self.input_lines(self.band_lines) * self.line_bytes + SLACK;
+        let lines = match self.gathers {
+            true => self.band_lines.min(self.lines().max(1)),
+            false => self.input_lines(self.band_lines),
+        };
+        let copy = lines * self.line_bytes + SLACK;
         self.rows_of_band() * 4 + if self.in_place { 0 } else { copy.next_multiple_of(4) }
     }
 
@@ -105,7 +137,10 @@ impl Bands {
 
     /// Bytes from a window to its neighbour, where the image's pixels lie `pitch` apart.
     pub(crate) fn step(&self, pitch: usize) -> usize {
-        self.patches.stride_w * self.pixel(pitch)
+        match self.gathers {
+            true => self.segment_bytes,
+            false => self.patches.stride_w * self.pixel(pitch),
+        }
     }
 
     /// The runs that `lines` lines fall into: their number, their length, and bytes from one to the
@@ -122,7 +157,8 @@ impl Bands {
     /// Returns whether all windows lie equally far apart.
     fn one_run(&self) -> bool {
         let p = &self.patches;
-        self.in_place && p.is_matrix()
+        self.gathers
+            || self.in_place && p.is_matrix()
             || self.in_place && p.out_width == 1 && p.out_height == 1 && p.batches == 1
     }
 
@@ -153,35 +189,88 @@ impl Bands {
             return image.row(line * p.in_width);
         }
         let copy: &mut [u8] = bytemuck::cast_slice_mut(copy);
-        // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
-        let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
-        let pixel = p.channels * self.element;
+        let source = Source { encode, image, bytes };
+        if self.gathers {
+            let windows = copy.chunks_exact_mut(self.segment_bytes).take(lines * p.out_width);
+            for (at, window) in poll::each(windows.enumerate(), self.segment_bytes / 4) {
+                let place = [line + at / p.out_width, at % p.out_width];
+                // SAFETY: as the caller promises.
+                unsafe { self.window(source, place, window) };
+            }
+            return copy.as_ptr();
+        }
         let copies = copy.chunks_exact_mut(self.line_bytes).take(self.input_lines(lines));
         for (at, line) in poll::each(copies.enumerate(), self.line_bytes / 4) {
             let in_y = (y * p.stride_h + at).wrapping_sub(p.top);
-            if in_y >= p.in_height {
-                line.fill(zero);
-                continue;
-            }
-            let pixels = self.line_bytes / pixel;
-            let before = p.left.min(pixels);
-            let within = p.in_width.min(pixels - before);
-            line[..before * pixel].fill(zero);
-            line[(before + within) * pixel..].fill(zero);
-            let from = (batch * p.in_height + in_y) * p.in_width;
-            let to = &mut line[before * pixel..][..within * pixel];
-            if image.pitch == p.channels {
-                // SAFETY: part of a line of the image, and as many elements of the copy.
-                unsafe { encode(image.row(from), within * p.channels, bytes, to.as_mut_ptr()) };
-                continue;
-            }
-            for (at, to) in to.chunks_exact_mut(pixel).enumerate() {
-                // SAFETY: a pixel of the image, and as many elements of the copy.
-                unsafe { encode(image.row(from + at), p.channels, bytes, to.as_mut_ptr()) };
-            }
+            // SAFETY: as the caller promises.
+            unsafe { self.pixels(source, [batch, in_y], 0, line) };
         }
         copy.as_ptr()
     }
+
+    /// Copies window `x` of a line, as many pixels as it has.
+    ///
+    /// # Safety
+    /// As for [`Bands::input`].
+    unsafe fn window(&self, source: Source, [line, x]: [usize; 2], to: &mut [u8]) {
+        let p = &self.patches;
+        let (batch, y) = (line / p.out_height, line % p.out_height);
+        let row = to.len() / p.filter_h;
+        for (at, to) in to.chunks_exact_mut(row).enumerate() {
+            let in_y = (y * p.stride_h + at * p.dilation_h).wrapping_sub(p.top);
+            // SAFETY: as the caller promises.
+            unsafe { self.pixels(source, [batch, in_y], x * p.stride_w, to) };
+        }
+    }
+
+    /// Copies pixels of a line of an image, from the one on that lies `start` behind where its
+    /// padding begins, as many as `to` has room for. There is no line above or below the image.
+    ///
+    /// # Safety
+    /// As for [`Bands::input`].
+    unsafe fn pixels(
+        &self,
+        source: Source,
+        [batch, in_y]: [usize; 2],
+        start: usize,
+        to: &mut [u8],
+    ) {
+        let p = &self.patches;
+        let Source { encode, image, bytes } = source;
+        // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
+        let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
+        let pixel = p.channels * self.element;
+        let pixels = to.len() / pixel;
+        let before = p.left.saturating_sub(start).min(pixels);
+        let first = start.saturating_sub(p.left);
+        let within = match in_y < p.in_height {
+            true => p.in_width.saturating_sub(first).min(pixels - before),
+            false => 0,
+        };
+        to[..before * pixel].fill(zero);
+        to[(before + within) * pixel..].fill(zero);
+        if within == 0 {
+            return;
+        }
+        let from = (batch * p.in_height + in_y) * p.in_width + first;
+        let to = &mut to[before * pixel..][..within * pixel];
+        if image.pitch == p.channels {
+            // SAFETY: part of a line of the image, and as many elements of the copy.
+            return unsafe { encode(image.row(from), within * p.channels, bytes, to.as_mut_ptr()) };
+        }
+        for (at, to) in to.chunks_exact_mut(pixel).enumerate() {
+            // SAFETY: a pixel of the image, and as many elements of the copy.
+            unsafe { encode(image.row(from + at), p.channels, bytes, to.as_mut_ptr()) };
+        }
+    }
+}
+
+/// An image, and how its elements are encoded.
+#[derive(Clone, Copy)]
+struct Source {
+    encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
+    image: Pitched<*const u8>,
+    bytes: Bytes,
 }
 
 /// Pixels of a line of the image, with its padding, that windows reach over.

@@ -65,7 +65,7 @@ impl PackedWeights {
         rows: &Unpacked<'_>,
     ) -> Option<Self> {
         let (kernel, columns) = (&variant.run, rows.bias.len());
-        let bands = Bands::new(patches, kernel.encoding);
+        let bands = Bands::of_windows(patches, kernel.encoding);
         let lines = PanelLines::new(kernel.encoding, rows.quantised, bands.words());
         let size = kernel.width(columns) * lines.count() * 4;
         let weights = Packed::new("gemm_i8 segments and rests", size, |packed| {
