@@ -37,12 +37,21 @@ impl Requantise {
         is_wide: bool,
         range: (i32, i32),
     ) -> Self {
-        let (min, max) = range;
         let multiplier = |&scale: &f32| {
             let product = f64::from(input.scale) * f64::from(scale);
             Multiplier::new(product / f64::from(result.scale))
         };
         let multipliers = scales.iter().map(multiplier).collect();
+        Self::by(multipliers, result, is_wide, range)
+    }
+
+    /// Of output channels with these multipliers.
+    pub(super) fn by(
+        multipliers: Vec<Multiplier>,
+        result: &Arg,
+        is_wide: bool,
+        (min, max): (i32, i32),
+    ) -> Self {
         Self { multipliers, is_wide, zero_point: result.zero_point, min, max }
     }
 

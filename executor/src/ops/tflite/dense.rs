@@ -379,7 +379,9 @@ fn products(
 ) -> Lowered {
     let range = result.kind.range();
     let wide = a.kind == ElementKind::I16;
-    let requantise = Requantise::new(a, &[b.scale], result, wide, range);
+    // The product in single precision, as there: with 16 bits the last bit of it may count.
+    let multiplier = Multiplier::new(f64::from(a.scale * b.scale) / f64::from(result.scale));
+    let requantise = Requantise::by(vec![multiplier], result, wide, range);
     let zeros = [a.zero_point, b.zero_point];
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     if a.kind == b.kind && !wide {
@@ -389,8 +391,6 @@ fn products(
         let product = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right);
         if let Some(product) = product.filter(|_| pairs.fits()) {
             let label = Label { form: product.isa(), ..label };
-            let scale = f64::from(a.scale) * f64::from(b.scale) / f64::from(result.scale);
-            let multiplier = Multiplier::new(scale);
             let rounding = RoundTwice::new(call.isa(), multiplier, result.zero_point, range);
             by_kind!(a.kind, [I8 i8, U8 u8], T => {
                 byte_matmul::emit::<T>(call, label, pairs, product, rounding);
