@@ -78,7 +78,7 @@ pub use fence::{
     FenceSignal, FencedEnd, unsignalled_fences, wait_for_driver, wait_for_fence, wait_for_fences,
 };
 pub use memory::{
-    Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, ProcessorAccess, View,
+    Access, Mapping, Memory, MemoryError, MemoryKind, MemoryObserver, ProcessorAccess, Still, View,
     ViewMut, WeakMemory, check_file_size, check_prompt, gather_pages, max_guarded_mappings,
 };
 pub use nnburst_fmq::file::{FileIdentity, FileStatus};

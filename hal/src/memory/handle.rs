@@ -13,6 +13,7 @@ use nix::unistd::ftruncate;
 use super::backing::Backing;
 use super::error::{MemoryError, MemoryKind};
 use super::mapping::{Access, Mapping};
+use super::still::Still;
 use crate::FileStatus;
 use crate::budget::{Budget, Charge};
 use crate::process::{Origin, check_file_size};
@@ -339,6 +340,14 @@ impl Memory {
         }
     }
 
+    /// The memory where it lies, while nobody can change it; `None` where somebody could.
+    pub fn still(&self) -> Option<Still> {
+        if self.kind() != MemoryKind::MmapFd || self.is_writable() {
+            return None;
+        }
+        Still::of(self.fd(), self.0.offset, self.0.size, self.0.budget.as_ref())
+    }
+
     /// Copies bytes out without mapping: the way for what is read once, such as a model's
     /// constants, because a truncation then gives an error and nothing else.
     ///
@@ -441,7 +450,11 @@ fn copy_file_bytes(
     Ok(u64::try_from(read).unwrap_or(0))
 }
 
-fn check_within_file(fd: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), MemoryError> {
+pub(super) fn check_within_file(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    size: u64,
+) -> Result<(), MemoryError> {
     let file = FileStatus::of(fd).map_err(MemoryError::system("statx"))?.size;
     match offset.checked_add(size) {
         Some(end) if end <= file => Ok(()),

@@ -121,6 +121,11 @@ impl Mapping {
         self.len == 0
     }
 
+    /// Start and length of the pages that the bytes lie in.
+    pub(super) fn pages(&self) -> (*const u8, usize) {
+        (self.base.as_ptr(), self.mapped.next_multiple_of(page_size()))
+    }
+
     /// Returns whether the file can be cut short under the mapping, so that it is watched.
     pub(super) fn is_guarded(&self) -> bool {
         self.guard.is_some()

@@ -19,6 +19,7 @@ mod handle;
 mod huge;
 mod mapping;
 mod sigbus;
+mod still;
 mod view;
 
 pub use backing::check_prompt;
@@ -27,6 +28,7 @@ pub use guard::max_guarded_mappings;
 pub use handle::{Memory, MemoryObserver, WeakMemory};
 pub use huge::gather_pages;
 pub use mapping::{Access, Mapping, ProcessorAccess};
+pub use still::Still;
 pub use view::{View, ViewMut};
 
 pub use crate::process::check_file_size;
