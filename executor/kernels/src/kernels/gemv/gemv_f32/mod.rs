@@ -14,7 +14,7 @@ mod steps;
 mod vectors;
 
 use self::vectors::Lines;
-use crate::kernels::Precision;
+use crate::kernels::{Precision, gemm};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::{self, Simd};
 use crate::simd::{Isa, Variant, Variants, variants};
@@ -179,7 +179,7 @@ impl Gemv {
         let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
             let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
             Weights::Single(Packed::new("gemv_f32", bytes, |packed| {
-                pack(packed.typed_mut::<f32>(), weights, depth, |_, weight| weight);
+                pack_whole(isa, packed.typed_mut::<f32>(), weights, depth);
             })?)
         } else {
             let steps =
@@ -305,6 +305,32 @@ struct Product<'a> {
     stride: usize,
     low: f32,
     high: f32,
+}
+
+/// Lines of a panel that are packed at a time: what is written stays in L1.
+const LINES: usize = 64;
+
+/// Panel by panel, transposed.
+fn pack_whole(isa: Isa, mut to: &mut [f32], weights: &[f32], depth: usize) {
+    let interleave = gemm::pack::VARIANTS.best(isa).run;
+    for (first, width) in panels::<f32>(weights.len() / depth) {
+        let (panel, behind) = std::mem::take(&mut to).split_at_mut(width * depth);
+        to = behind;
+        let rows = weights.chunks_exact(depth).skip(first).take(width);
+        for (at, lines) in panel.chunks_mut(LINES * width).enumerate() {
+            let words = lines.len() / width;
+            let mut pointers = [std::ptr::null::<u32>(); WIDE];
+            let places = pointers.iter_mut().zip(rows.clone());
+            places.for_each(|(pointer, row)| *pointer = row[at * LINES..].as_ptr().cast());
+            if poll::work(lines.len()).is_err() {
+                return;
+            }
+            let pointers = &pointers[..rows.len()];
+            // SAFETY: each row goes on for as many words, and so many lines are as wide as the
+            // panel; `best` chose what the machine has.
+            unsafe { interleave(pointers, words, width, lines.as_mut_ptr().cast()) };
+        }
+    }
 }
 
 /// Panel by panel, transposed; `keep` gets the column and the weight.
