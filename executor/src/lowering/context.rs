@@ -5,8 +5,10 @@ use std::sync::Arc;
 use nnburst_hal::Budget;
 use nnburst_kernels::kernels::Precision;
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::AlignedBytes;
 use nnburst_kernels::tensor::packed::Packs;
 
+use super::constant::Reader;
 use super::extension::{ExtensionRegistry, Types};
 use super::graph::Graph;
 
@@ -14,6 +16,8 @@ use super::graph::Graph;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) graphs: Vec<Graph>,
+    /// Reads constants, until the model is compiled.
+    pub(crate) reader: Option<Reader>,
     pub(crate) isa: Isa,
     pub(crate) precision: Precision,
     pub(crate) threads: usize,
@@ -30,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) extension_names: Vec<(u16, String)>,
     pub(crate) types: Types,
     pub(crate) packs: Arc<Packs>,
+    /// Packed weights out of a cache.
+    pub(crate) weights: Option<Arc<AlignedBytes>>,
     /// The budget that memory is charged to.
     pub(crate) budget: Option<Arc<Budget>>,
 }

@@ -29,7 +29,7 @@ impl DraftPlace {
         let element = types.element_bytes(kind).unwrap_or(1);
         let len = value.shape.as_ref().map_or(0, |shape| shape.elements() * element);
         match &value.storage {
-            Storage::Omitted | Storage::Unset => Self::Omitted,
+            Storage::Omitted | Storage::Unset | Storage::Unread => Self::Omitted,
             Storage::Constant(bytes) => Self::Constant(Arc::clone(bytes)),
             &Storage::Slot(slot) => Self::Slot { slot, offset: 0, len, apart: None },
             &Storage::Arena { slot, offset } => Self::Slot { slot, offset, len, apart: None },

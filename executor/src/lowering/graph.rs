@@ -1,14 +1,11 @@
-//! A model's graphs as the plan keeps them: operands, operations, and constants copied out of the
-//! pools.
+//! A model's graphs as the plan keeps them: operands, operations, and constants.
 
 use std::sync::Arc;
 
-use nnburst_hal::{
-    Budget, DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph,
-};
-use nnburst_kernels::tensor::memory::Slab;
-use nnburst_kernels::tensor::{AlignedBytes, poll};
+use nnburst_hal::{Budget, Model, Operand, OperandLifeTime, OperandType, Operation, Subgraph};
+use nnburst_kernels::tensor::AlignedBytes;
 
+use super::constant::{Constant, Reader};
 use crate::lowering::{CompileError, Control};
 
 /// One graph of a model. Indices in it have been checked.
@@ -18,8 +15,8 @@ pub(crate) struct Graph {
     pub(crate) operations: Vec<Operation>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
-    /// The bytes of constants, by operand.
-    pub(crate) constants: Vec<Option<Arc<AlignedBytes>>>,
+    /// Constants, by operand.
+    pub(crate) constants: Vec<Option<Constant>>,
     /// The readers of each operand.
     readers: Vec<Readers>,
 }
@@ -33,24 +30,23 @@ enum Readers {
     Several,
 }
 
-/// The main graph, and behind it the graphs that IF and WHILE refer to.
+/// The main graph, and behind it the graphs that IF and WHILE refer to; and what reads those of
+/// their constants that are not read yet.
 ///
 /// With packed weights at hand, what refers to memories is wholly in those, and nobody looks at its
-/// bytes: some of the weights' stand for them. Bytes of a constant that are read between two polls.
-const READ_BYTES: usize = 1 << 20;
-
+/// bytes: some of the weights' stand for them.
 pub(crate) fn graphs(
     model: &Model,
     weights: Option<&Arc<AlignedBytes>>,
     budget: Option<&Arc<Budget>>,
     control: &Control<'_>,
-) -> Result<Vec<Graph>, CompileError> {
-    // One behind the other, since a mapping or a fault per constant takes longer than copying it.
-    let mut slab = Slab::charged_to(budget);
-    std::iter::once(&model.main)
+) -> Result<(Vec<Graph>, Reader), CompileError> {
+    let mut reader = Reader::new(model, weights, budget);
+    let graphs = std::iter::once(&model.main)
         .chain(&model.referenced)
-        .map(|subgraph| Graph::new(model, weights, &mut slab, subgraph, control))
-        .collect()
+        .map(|subgraph| Graph::new(model, &mut reader, subgraph, control))
+        .collect::<Result<_, _>>()?;
+    Ok((graphs, reader))
 }
 
 /// Position of the main graph.
@@ -59,8 +55,7 @@ pub(crate) const MAIN: usize = 0;
 impl Graph {
     fn new(
         model: &Model,
-        weights: Option<&Arc<AlignedBytes>>,
-        slab: &mut Slab,
+        reader: &mut Reader,
         subgraph: &Subgraph,
         control: &Control<'_>,
     ) -> Result<Self, CompileError> {
@@ -77,15 +72,6 @@ impl Graph {
             check(&operation.inputs, "an operation's input")?;
             check(&operation.outputs, "an operation's output")?;
         }
-        let constants = subgraph
-            .operands
-            .iter()
-            .enumerate()
-            .map(|(index, operand)| {
-                control.check()?;
-                constant(model, weights, &mut *slab, index, operand)
-            })
-            .collect::<Result<_, _>>()?;
         let outputs = check(&subgraph.output_indexes, "the graph's outputs")?;
         let mut readers = vec![Readers::None; count];
         for (at, operation) in subgraph.operations.iter().enumerate() {
@@ -98,6 +84,20 @@ impl Graph {
             }
         }
         outputs.iter().for_each(|&output| readers[output] = Readers::Several);
+        let constants = subgraph
+            .operands
+            .iter()
+            .zip(&readers)
+            .enumerate()
+            .map(|(index, (operand, readers))| {
+                control.check()?;
+                let only = match *readers {
+                    Readers::One(at) => subgraph.operations.get(at).map(|reader| reader.kind),
+                    _ => None,
+                };
+                reader.constant(model, index, operand, only)
+            })
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             operands: subgraph.operands.clone(),
             operations: subgraph.operations.clone(),
@@ -116,6 +116,14 @@ impl Graph {
         }
     }
 
+    /// The same, and which of its inputs that operand is.
+    pub(crate) fn only_reader_of(&self, operand: usize) -> Option<(usize, usize)> {
+        let operand = u32::try_from(operand).ok()?;
+        let operation = self.only_reader(operand)?;
+        let inputs = &self.operations.get(operation)?.inputs;
+        Some((operation, inputs.iter().position(|&input| input == operand)?))
+    }
+
     /// The graph that an operand of type SUBGRAPH stands for.
     pub(crate) fn referenced(&self, operand: usize, graphs: usize) -> Option<usize> {
         let operand = self.operands.get(operand)?;
@@ -124,72 +132,4 @@ impl Graph {
         let index = (operand.location.offset as usize).checked_add(1)?;
         (is_graph && index < graphs).then_some(index)
     }
-}
-
-fn constant(
-    model: &Model,
-    weights: Option<&Arc<AlignedBytes>>,
-    slab: &mut Slab,
-    index: usize,
-    operand: &Operand,
-) -> Result<Option<Arc<AlignedBytes>>, CompileError> {
-    let location = operand.location;
-    if let (Some(weights), OperandLifeTime::ConstantReference) = (weights, operand.lifetime) {
-        let len = location.length as usize;
-        // Packed they may be shorter, by half where they are whole steps of a scale.
-        let bytes = AlignedBytes::part_of(weights, 0, len).map_or_else(|| slab.untouched(len), Ok);
-        return Ok(Some(Arc::new(bytes?)));
-    }
-    let bytes = match operand.lifetime {
-        OperandLifeTime::ConstantCopy => copied(&model.operand_values, location),
-        OperandLifeTime::ConstantReference => {
-            return referenced(model, slab, index, location).map(Some);
-        }
-        _ => return Ok(None),
-    };
-    let bytes = bytes.ok_or_else(|| CompileError::Constant {
-        operand: index,
-        error: format!(
-            "bytes {} and {} more of {} values",
-            location.offset,
-            location.length,
-            model.operand_values.len()
-        ),
-    })?;
-    let mut copy = slab.apart(bytes.len())?;
-    copy.as_mut_slice().copy_from_slice(bytes);
-    Ok(Some(Arc::new(copy)))
-}
-
-fn copied(values: &[u8], location: DataLocation) -> Option<&[u8]> {
-    let start = location.offset as usize;
-    values.get(start..start.checked_add(location.length as usize)?)
-}
-
-fn referenced(
-    model: &Model,
-    slab: &mut Slab,
-    index: usize,
-    location: DataLocation,
-) -> Result<Arc<AlignedBytes>, CompileError> {
-    let pool = model.pools.get(location.pool_index as usize).ok_or_else(|| {
-        CompileError::Constant { operand: index, error: format!("no pool {}", location.pool_index) }
-    })?;
-    let end = u64::from(location.offset) + u64::from(location.length);
-    if end > pool.size() {
-        // Before the length sizes an allocation.
-        return Err(CompileError::Constant {
-            operand: index,
-            error: format!("ends at byte {end} of a pool of {}", pool.size()),
-        });
-    }
-    let mut bytes = slab.zeroed(location.length as usize)?;
-    let mut offset = u64::from(location.offset);
-    for chunk in bytes.as_mut_slice().chunks_mut(READ_BYTES) {
-        let read = pool.read_at(offset, chunk);
-        read.map_err(|error| CompileError::memory(index, &error))?;
-        offset += chunk.len() as u64;
-        poll::work(chunk.len() / 4).or_else(|_| poll::halted())?;
-    }
-    Ok(Arc::new(bytes))
 }

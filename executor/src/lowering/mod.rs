@@ -8,6 +8,7 @@
 //! Operations know this layer and those below alone; a plan is made of what they leave here.
 
 pub(crate) mod builder;
+mod constant;
 pub(crate) mod context;
 mod control;
 pub(crate) mod draft;

@@ -20,6 +20,8 @@ pub(crate) enum Storage {
     Omitted,
     /// In the model.
     Constant(Arc<AlignedBytes>),
+    /// In the model, and read for as long as the operation is lowered that packs it.
+    Unread,
     /// A whole slot: an argument, or what a dynamic operation made.
     Slot(usize),
     /// In an earlier stage's arena.
@@ -145,10 +147,11 @@ impl State {
         for (&operand, &value) in this.inputs.iter().zip(inputs) {
             map[operand].get_or_insert(value);
         }
-        for (index, bytes) in this.constants.iter().enumerate() {
-            if let Some(bytes) = bytes {
+        for (index, constant) in this.constants.iter().enumerate() {
+            if let Some(constant) = constant {
                 let shape = Shape::from_u32(&this.operands[index].dimensions).ok();
-                let storage = Storage::Constant(Arc::clone(bytes));
+                let bytes = constant.bytes().cloned();
+                let storage = bytes.map_or(Storage::Unread, Storage::Constant);
                 let value = Value { shape, ..Value::new(storage) };
                 map[index].get_or_insert_with(|| self.add(value));
             }

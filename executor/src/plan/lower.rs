@@ -81,6 +81,8 @@ pub(crate) fn lower(
             .map(|&operand| map[operand as usize])
             .map(|value| (value, state.values[value].clone()))
             .collect();
+        let constants = &context.graphs[graph];
+        let lent = context.lend_constants(constants, operation, &map, &mut state)?;
         let mut builder = OpBuilder {
             context,
             graph,
@@ -97,7 +99,13 @@ pub(crate) fn lower(
         if let Some(error) = context.packs.take_failure() {
             return Err(error.into());
         }
-        let absorbed = builder.absorbed;
+        let absorbed = match next {
+            Next::Done => builder.absorbed,
+            _ => Vec::new(),
+        };
+        let charges = context
+            .take_back_constants(constants, operation, &map, &mut state, &lent, &absorbed)?;
+        draft.claims.extend(charges);
         poll::halted()?;
         match next {
             Next::Done => {

@@ -13,6 +13,7 @@ mod passes;
 mod snapshot;
 mod stage;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use nnburst_hal::{Budget, Model, OperationType, Version, validate_model_polled, vlog};
@@ -153,7 +154,7 @@ impl Plan {
             return Err(error.into());
         }
         let budget = options.memory.as_ref();
-        let graphs = graph::graphs(model, weights, budget, control)?;
+        let (graphs, reader) = graph::graphs(model, weights, budget, control)?;
         let operations: usize = graphs.iter().map(|graph| graph.operations.len()).sum();
         let operands: usize = graphs.iter().map(|graph| graph.operands.len()).sum();
         let isa = match options.isa {
@@ -169,8 +170,9 @@ impl Plan {
             .iter()
             .map(|entry| (entry.prefix, entry.name.clone()))
             .collect();
-        let context = Context {
+        let mut context = Context {
             graphs,
+            reader: Some(reader),
             isa,
             precision,
             threads: options.threads.clamp(1, MAX_THREADS),
@@ -182,6 +184,7 @@ impl Plan {
             extension_names,
             types: Types::of(model, &options.extensions),
             packs: Arc::new(packs.charged_to(budget)),
+            weights: weights.cloned(),
             budget: budget.cloned(),
         };
         let first = match context.first_stage(control) {
@@ -194,6 +197,7 @@ impl Plan {
             }
             Err(error) => return Err(error),
         };
+        context.read_rest(&absorbed_in(first.as_deref()))?;
         let steps = first.as_ref().map_or(0, |stage| stage.steps.len());
         // SAFETY: the plan is nobody else's yet, and all its weights are packed.
         unsafe { context.packs.settle() };
@@ -204,7 +208,7 @@ impl Plan {
     /// Returns whether shapes and steps are all fixed: runs don't allocate, lock or call the
     /// system.
     pub fn is_static(&self) -> bool {
-        self.first.as_ref().is_some_and(|stage| matches!(stage.tail, Tail::End))
+        is_static(self.first.as_deref())
     }
 
     /// The budget that its memory and that of its sessions is charged to, where there is one
@@ -224,6 +228,18 @@ impl Plan {
         let steps = self.first.iter().flat_map(|stage| &stage.steps);
         steps.map(|step| (step.index, step.name, &step.label))
     }
+}
+
+/// Returns whether a plan that begins with this stage ends with it, too.
+fn is_static(first: Option<&Stage>) -> bool {
+    first.is_some_and(|stage| matches!(stage.tail, Tail::End))
+}
+
+/// What the steps of a plan read of packed weights alone, by graph, operation and input. Of a plan
+/// that is not fixed nothing counts: what is compiled at run time may need any constant.
+fn absorbed_in(first: Option<&Stage>) -> HashSet<(usize, usize, usize)> {
+    let first = first.filter(|_| is_static(first));
+    first.iter().flat_map(|stage| stage.absorbed.iter().copied()).collect()
 }
 
 impl Context {

@@ -39,24 +39,25 @@ impl Plan {
     /// Takes the plan apart; `model` is what it was compiled of. `None` where its constants take
     /// more than 4 GiB together.
     pub fn snapshot(&self, model: &Model) -> Option<Snapshot> {
-        let absorbed = self.absorbed();
+        let absorbed = super::absorbed_in(self.first.as_deref());
         let mut values = Constants::default();
         let mut absent = 0usize;
         let mut copy = Model { operand_values: Vec::new(), pools: Vec::new(), ..model.clone() };
         let graphs = std::iter::once(&mut copy.main).chain(&mut copy.referenced);
         for (at, (graph, compiled)) in graphs.zip(&self.context.graphs).enumerate() {
             let is_absent = absent_operands(at, graph, &absorbed);
-            for (index, bytes) in compiled.constants.iter().enumerate() {
-                let (Some(bytes), Some(operand)) = (bytes, graph.operands.get_mut(index)) else {
+            for (index, constant) in compiled.constants.iter().enumerate() {
+                let (Some(constant), Some(operand)) = (constant, graph.operands.get_mut(index))
+                else {
                     continue;
                 };
                 if is_absent.get(index) == Some(&true) {
                     operand.lifetime = OperandLifeTime::ConstantReference;
-                    operand.location = location(absent, bytes.len())?;
-                    absent = absent.checked_add(bytes.len())?;
+                    operand.location = location(absent, constant.len())?;
+                    absent = absent.checked_add(constant.len())?;
                 } else {
                     operand.lifetime = OperandLifeTime::ConstantCopy;
-                    operand.location = values.add(bytes.as_slice())?;
+                    operand.location = values.add(constant.bytes()?.as_slice())?;
                 }
             }
         }
@@ -65,13 +66,6 @@ impl Plan {
         let (entries, weights) =
             if self.is_static() { self.context.packs.lay_out() } else { Default::default() };
         Some(Snapshot { model: copy, absent, entries, weights })
-    }
-
-    /// What the steps read of packed weights alone. Of a plan that is not fixed nothing counts:
-    /// what is compiled at run time may need any constant.
-    fn absorbed(&self) -> HashSet<(usize, usize, usize)> {
-        let first = self.first.as_ref().filter(|_| self.is_static());
-        first.iter().flat_map(|stage| stage.absorbed.iter().copied()).collect()
     }
 
     /// Puts a plan together from the parts of a [`Snapshot`], which need not be trusted: the model

@@ -18,7 +18,7 @@ use nnburst_hal::{OutputShape, View, ViewMut};
 
 use crate::lowering::context::Context;
 use crate::lowering::graph::MAIN;
-use crate::lowering::{Control, RunError};
+use crate::lowering::{CompileError, Control, RunError};
 use crate::plan::{Plan, Stage};
 use arguments::Sink;
 use nnburst_kernels::tensor::NoMemory;
@@ -232,7 +232,11 @@ impl Session {
         let mut orders = Orders { control, team: self.team.as_mut(), times, warm_up: None };
         poll::under(control, || {
             self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
-        })
+        })?;
+        match &self.context.weights {
+            Some(weights) if weights.is_spoilt() => Err(CompileError::Cache.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The outputs' shapes after the last run, where it succeeded or ended with

@@ -9,7 +9,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
-use nnburst_hal::{Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, View, ViewMut};
+use nnburst_hal::{
+    Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, Still, View, ViewMut,
+};
 
 use huge::HUGE_PAGE;
 
@@ -98,6 +100,10 @@ enum Memory {
     Mapped { base: NonNull<c_void>, whole: usize, huge: usize },
     /// That of others, which are not written while this stays.
     Part { _whole: Arc<AlignedBytes> },
+    /// A file's, which private pages take the place of in [`AlignedBytes::settle`].
+    Still(Box<Still>),
+    /// A part of a file's, for a while.
+    Lent(Arc<Still>),
     /// A piece of a mapping, theirs alone.
     Piece { _of: Arc<AlignedBytes> },
 }
@@ -254,6 +260,74 @@ impl AlignedBytes {
         start.is_multiple_of(ALIGN).then_some(part)
     }
 
+    /// The first `len` bytes of a file where they lie, read-only and charged as if they were a
+    /// copy, which they become by [`AlignedBytes::settle`]. `None` where there are fewer, or they
+    /// start at none that a vector may start at.
+    ///
+    /// # Errors
+    /// The budget does not have as many.
+    pub fn still(
+        still: Still,
+        len: usize,
+        budget: Option<&Arc<Budget>>,
+    ) -> Result<Option<Self>, NoMemory> {
+        let Some(bytes) = still.as_slice().get(..len) else { return Ok(None) };
+        let start = NonNull::from(bytes).cast::<u8>();
+        if len == 0 || cfg!(target_os = "android") || !start.addr().get().is_multiple_of(ALIGN) {
+            return Ok(None);
+        }
+        let charge = charge_for(len, budget)?;
+        Ok(Some(Self { start, len, memory: Memory::Still(Box::new(still)), charge }))
+    }
+
+    /// `len` bytes of a file from `start` on where they lie, read-only. `None` where they aren't
+    /// within it or start at none that an element may start at.
+    pub fn lent(file: &Arc<Still>, start: usize, len: usize) -> Option<Self> {
+        let bytes = file.as_slice().get(start..start.checked_add(len)?)?;
+        let start = NonNull::from(bytes).cast::<u8>();
+        let can_be_owned = cfg!(not(target_os = "android"));
+        let memory = Memory::Lent(Arc::clone(file));
+        (can_be_owned && start.addr().get().is_multiple_of(16)).then_some(Self {
+            start,
+            len,
+            memory,
+            charge: None,
+        })
+    }
+
+    /// Returns whether they are a file's, which has to be let go.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.memory, Memory::Lent(_))
+    }
+
+    /// Has a part of a file in private memory, so that it may be let go; others are it already.
+    /// Returns the charge for as long as that is needed.
+    ///
+    /// # Errors
+    /// Budget or system do not have as much.
+    pub fn own(&self, budget: Option<&Arc<Budget>>) -> Result<Option<Charge>, NoMemory> {
+        let Memory::Lent(file) = &self.memory else { return Ok(None) };
+        let charge = charge_for(self.len, budget)?;
+        // SAFETY: nobody can write the file's pages.
+        let owned = unsafe { huge::own_part(file, self.as_slice()) };
+        owned.ok_or(NoMemory::System { needed: self.len })?;
+        Ok(charge)
+    }
+
+    /// The file whose they are or were.
+    pub(in crate::tensor) fn file(&self) -> Option<&Still> {
+        match &self.memory {
+            Memory::Still(still) => Some(still),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a file's bytes are others than in the beginning; see [`Still::is_spoilt`].
+    #[inline]
+    pub fn is_spoilt(&self) -> bool {
+        self.file().is_some_and(Still::is_spoilt)
+    }
+
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut copy = Self::zeroed(bytes.len());
@@ -261,8 +335,32 @@ impl AlignedBytes {
         copy
     }
 
-    /// Gets huge pages for these bytes, in the background, where there were none at hand.
+    /// The number of bytes that these may become.
+    pub fn room(&self) -> usize {
+        match self.memory {
+            // Pages are whole, behind a gap of less than one.
+            Memory::Mapped { whole, .. } => whole - HUGE_PAGE,
+            Memory::Own(layout) => layout.size(),
+            _ => self.len,
+        }
+    }
+
+    /// The same memory for `len` other bytes, whatever they are; `None` where it has fewer.
+    pub fn resized(mut self, len: usize) -> Option<Self> {
+        if len > self.room() {
+            return None;
+        }
+        self.len = len;
+        Some(self)
+    }
+
+    /// Gets huge pages for these bytes, in the background, where there were none at hand, or where
+    /// they are a file's.
     pub fn settle(self: &Arc<Self>, budget: Option<&Arc<Budget>>) {
+        if let Memory::Still(_) = self.memory {
+            // SAFETY: nobody can write them.
+            unsafe { huge::own_later(self, budget) };
+        }
         if self.small_page(0).is_some() {
             // SAFETY: being shared, they are not written.
             unsafe { huge::get_later(vec![Arc::downgrade(self)], budget) };
@@ -288,7 +386,7 @@ impl AlignedBytes {
 
     /// The bytes, to write.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        if let Memory::Part { .. } = self.memory {
+        if let Memory::Part { .. } | Memory::Still(_) | Memory::Lent(_) = self.memory {
             return &mut [];
         }
         // SAFETY: `len` initialised bytes that are ours, borrowed exclusively.
@@ -561,6 +659,20 @@ mod tests {
         assert_eq!((again.start, again.as_slice()), (at, &[0; 70][..]));
         slab.give_back(first);
         assert_ne!(zeroed(&mut slab, 70).start, again.start, "only the last goes back");
+    }
+
+    #[test]
+    fn memory_is_used_again_as_far_as_it_goes() {
+        for (len, room) in
+            [(0, 0), (100, 100), (HUGE_FROM, HUGE_PAGE), (HUGE_PAGE + 1, 2 * HUGE_PAGE)]
+        {
+            assert_eq!(AlignedBytes::zeroed(len).room(), room);
+            assert!(AlignedBytes::zeroed(len).resized(room + 1).is_none());
+            let mut bytes = AlignedBytes::zeroed(len).resized(room).unwrap();
+            bytes.as_mut_slice().fill(7);
+            let bytes = bytes.resized(len / 2).and_then(|bytes| bytes.resized(room)).unwrap();
+            assert!(bytes.len() == room && bytes.as_slice().iter().all(|&byte| byte == 7));
+        }
     }
 
     #[test]

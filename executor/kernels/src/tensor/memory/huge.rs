@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use nix::time::{ClockId, clock_gettime};
-use nnburst_hal::Budget;
+use nix::unistd::{SysconfVar, sysconf};
+use nnburst_hal::{Budget, Still};
 use once_cell::race::OnceBox;
 
 use crate::tensor::{AlignedBytes, poll};
@@ -156,7 +157,7 @@ pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&A
                 && let Some(page) = bytes.small_page(at)
             {
                 // SAFETY: a whole page of a mapping that is kept meanwhile, and that nobody writes.
-                if unsafe { replace(page) }.is_none() {
+                if unsafe { replace(page, HUGE_PAGE) }.is_none() {
                     return;
                 }
                 at += HUGE_PAGE;
@@ -168,54 +169,135 @@ pub(super) unsafe fn get_later(bytes: Vec<Weak<AlignedBytes>>, budget: Option<&A
     let _ = nnburst_hal::process::spawn("nnburst-pages", get);
 }
 
-/// Puts a huge page with the same content in the place of `page`; `None` where the system has none.
+/// What waits for a model is let go on first: on a single core the pages would be copied before it.
+const OWN_AFTER: Duration = Duration::from_millis(20);
+
+/// Puts private pages in the place of a file's, by a thread of its own where there is one to be
+/// had, and then lets the file go.
 ///
 /// # Safety
-/// It is a whole one of a mapping, and nobody writes it.
-unsafe fn replace(page: NonNull<u8>) -> Option<()> {
+/// Nobody writes them.
+pub(super) unsafe fn own_later(bytes: &Arc<AlignedBytes>, budget: Option<&Arc<Budget>>) {
+    let later = Arc::downgrade(bytes);
+    // SAFETY: as the caller promises.
+    let own = move || unsafe { own_pages(&later) };
+    let began = budget.map(Budget::take_thread).transpose().ok().and_then(|charge| {
+        let own = own.clone();
+        let own = move || {
+            std::thread::sleep(OWN_AFTER);
+            own();
+            drop(charge);
+        };
+        nnburst_hal::process::spawn("nnburst-pages", own).ok()
+    });
+    if began.is_none() {
+        own();
+    }
+}
+
+/// As [`own_later`], for as long as somebody keeps the bytes.
+///
+/// # Safety
+/// Nobody writes them.
+unsafe fn own_pages(bytes: &Weak<AlignedBytes>) {
+    let mut at = 0;
+    // Kept for a page at a time, so that memory goes when its owner does.
+    while let Some(bytes) = bytes.upgrade()
+        && let Some(file) = bytes.file()
+    {
+        let (start, len) = file.pages();
+        let page = start.cast_mut().wrapping_add(at);
+        let piece = (HUGE_PAGE - page.addr() % HUGE_PAGE).min(len - at);
+        if piece == 0 {
+            // SAFETY: all pages are this process's own.
+            unsafe { file.let_go() };
+            return;
+        }
+        let page = NonNull::new(page);
+        // SAFETY: whole pages of a mapping that is kept meanwhile, and that nobody writes.
+        if page.and_then(|page| unsafe { replace(page, piece) }).is_none() {
+            // Without memory for them it can't be told for how long they are right.
+            file.spoil();
+            return;
+        }
+        at += piece;
+    }
+}
+
+/// Puts private pages in the place of those that a part of a file lies in.
+///
+/// # Safety
+/// Nobody writes them.
+pub(super) unsafe fn own_part(file: &Still, part: &[u8]) -> Option<()> {
+    let (start, len) = file.pages();
+    let from = part.as_ptr().addr() - start.addr();
+    let unit = page_size();
+    let (mut at, end) = (from / unit * unit, (from + part.len()).next_multiple_of(unit).min(len));
+    while at < end {
+        let page = start.cast_mut().wrapping_add(at);
+        let piece = (HUGE_PAGE - page.addr() % HUGE_PAGE).min(end - at);
+        // SAFETY: whole pages of a mapping that is kept, and that nobody writes.
+        unsafe { replace(NonNull::new(page)?, piece)? };
+        at += piece;
+    }
+    Some(())
+}
+
+/// The size of a page of memory.
+fn page_size() -> usize {
+    let known = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    known.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(4096)
+}
+
+/// Puts private pages with the same content in the place of `len` bytes from `page` on, a huge one
+/// where it has the size; `None` where the system has none.
+///
+/// # Safety
+/// They are whole pages of a mapping, at most a huge one, and nobody writes them.
+unsafe fn replace(page: NonNull<u8>, len: usize) -> Option<()> {
     let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
     let whole = NonZeroUsize::new(2 * HUGE_PAGE)?;
     // SAFETY: a new mapping, where the system likes it.
     let base = unsafe { mmap_anonymous(None, whole, access, flags) }.ok()?;
     let gap = base.cast::<u8>().align_offset(HUGE_PAGE).min(HUGE_PAGE);
-    // SAFETY: `fresh` is a huge page within the new mapping, `page` one that is only read. Moving
-    // it there takes it out of the new mapping, of which what is left is unmapped in any case.
+    // SAFETY: `fresh` lies within the new mapping, `page` is only read. Moving pages there takes
+    // them out of the new mapping, of which what is left is unmapped in any case.
     unsafe {
         let fresh = base.byte_add(gap);
-        let asked = madvise(fresh, HUGE_PAGE, MmapAdvise::MADV_HUGEPAGE);
+        let advice =
+            if len == HUGE_PAGE { MmapAdvise::MADV_HUGEPAGE } else { MmapAdvise::MADV_NORMAL };
+        let asked = madvise(fresh, HUGE_PAGE, advice);
         if asked.is_ok() {
-            std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast().as_ptr(), HUGE_PAGE);
+            std::ptr::copy_nonoverlapping(page.as_ptr(), fresh.cast().as_ptr(), len);
         }
-        let moved = asked.and_then(|()| move_page(fresh, page.cast()));
-        if moved.is_err() {
-            let _ = munmap(fresh, HUGE_PAGE);
-        }
+        let moved = asked.and_then(|()| move_pages(fresh, page.cast(), len));
+        let kept = if moved.is_ok() { len } else { 0 };
         if gap > 0 {
             let _ = munmap(base, gap);
         }
-        if gap < HUGE_PAGE {
-            let _ = munmap(fresh.byte_add(HUGE_PAGE), HUGE_PAGE - gap);
+        if gap + kept < 2 * HUGE_PAGE {
+            let _ = munmap(fresh.byte_add(kept), 2 * HUGE_PAGE - gap - kept);
         }
         moved.ok()
     }
 }
 
-/// Moves a huge page to `to`, in the place of what is mapped there.
+/// Moves `len` bytes of pages to `to`, in the place of what is mapped there.
 ///
 /// # Safety
 /// Both are whole pages of mappings of the caller's.
 #[cfg(not(target_os = "android"))]
-unsafe fn move_page(page: NonNull<c_void>, to: NonNull<c_void>) -> nix::Result<()> {
+unsafe fn move_pages(pages: NonNull<c_void>, to: NonNull<c_void>, len: usize) -> nix::Result<()> {
     use nix::sys::mman::{MRemapFlags, mremap};
 
     let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
     // SAFETY: as the caller promises.
-    unsafe { mremap(page, HUGE_PAGE, HUGE_PAGE, flags, Some(to)) }.map(drop)
+    unsafe { mremap(pages, len, len, flags, Some(to)) }.map(drop)
 }
 
 /// Pages stay where they are: `nix` has no mremap there.
 #[cfg(target_os = "android")]
-unsafe fn move_page(_: NonNull<c_void>, _: NonNull<c_void>) -> nix::Result<()> {
+unsafe fn move_pages(_: NonNull<c_void>, _: NonNull<c_void>, _: usize) -> nix::Result<()> {
     Err(nix::errno::Errno::ENOSYS)
 }
 
@@ -260,7 +342,7 @@ mod tests {
             for at in (0..3).rev() {
                 let page = bytes.small_page(at * HUGE_PAGE).unwrap();
                 // SAFETY: a whole page, and from here on nobody writes.
-                unsafe { replace(page) };
+                unsafe { replace(page, HUGE_PAGE) };
             }
             assert!(bytes.small_page(3 * HUGE_PAGE).is_none());
             assert!(reader.join().unwrap());

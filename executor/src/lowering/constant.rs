@@ -1,0 +1,451 @@
+//! Constants, copied out of the model's memories when it is compiled.
+//!
+//! What a convolution or dense layer packs is not looked at again, and most of a model is that. So
+//! such weights are there while their operation is lowered: in the file, where nobody can change
+//! that meanwhile, or else read into the memory that the ones before were in. Fresh pages for all of
+//! them would have to be cleared first, which takes as long as reading them.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nnburst_hal::{
+    Budget, Charge, DataLocation, Memory, Model, Operand, OperandLifeTime, Operation,
+    OperationType, Still,
+};
+use nnburst_kernels::tensor::memory::Slab;
+use nnburst_kernels::tensor::{AlignedBytes, NoMemory, poll};
+
+use super::context::Context;
+use super::graph::Graph;
+use super::state::{State, Storage, ValueId};
+use crate::lowering::CompileError;
+
+/// Bytes of a constant that are read between two polls.
+const READ_BYTES: usize = 1 << 20;
+
+/// Weights are read when their operation comes from so many bytes on.
+const LARGE: usize = 32 << 10;
+
+/// From so many bytes on files are mapped: a lease and a mapping take as long as reading less.
+const FILE_FROM: u64 = 1 << 20;
+
+/// The memory that they are read into has room for so many at least.
+const ROOM: usize = 1 << 20;
+
+/// A constant of a graph.
+#[derive(Debug)]
+pub(crate) struct Constant {
+    location: DataLocation,
+    /// Unset until somebody needs them for longer than an operation is being lowered.
+    bytes: OnceLock<Arc<AlignedBytes>>,
+}
+
+impl Constant {
+    fn of(location: DataLocation, bytes: AlignedBytes) -> Self {
+        Self { location, bytes: Arc::new(bytes).into() }
+    }
+
+    /// Its bytes. `None` where those are not read, or were packed and nobody needs them any more.
+    pub(crate) fn bytes(&self) -> Option<&Arc<AlignedBytes>> {
+        self.bytes.get()
+    }
+
+    /// The number of its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.location.length as usize
+    }
+}
+
+/// Reads constants while a model is compiled.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pools: Vec<Memory>,
+    /// The same where they lie, where nobody can change them: their weights need no copy.
+    files: Vec<Option<Arc<Still>>>,
+    /// Packed weights, which constants in memories are wholly in.
+    weights: Option<Arc<AlignedBytes>>,
+    rooms: Mutex<Rooms>,
+}
+
+/// Memory for constants.
+#[derive(Debug)]
+struct Rooms {
+    /// For those that stay, one behind the other: a mapping or a fault for each takes longer than
+    /// copying it.
+    slab: Slab,
+    /// Where weights were that have been packed.
+    spare: Vec<AlignedBytes>,
+    /// Operations that needed their weights beside what they packed.
+    keeping: HashSet<OperationType>,
+}
+
+impl Rooms {
+    /// Memory for weights, for a while.
+    fn take(&mut self, len: usize) -> Result<AlignedBytes, NoMemory> {
+        let fits = self.spare.iter().position(|spare| spare.room() >= len);
+        let room = match fits {
+            Some(at) => self.spare.swap_remove(at),
+            None => {
+                // Too small for these, it would be for the next ones.
+                self.spare.pop();
+                self.slab.apart(len.max(ROOM))?
+            }
+        };
+        room.resized(len).ok_or(NoMemory::System { needed: len })
+    }
+
+    /// Keeps memory for the next weights, if it is any.
+    fn take_back(&mut self, bytes: AlignedBytes) {
+        if !bytes.is_lent() {
+            self.spare.push(bytes);
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(
+        model: &Model,
+        weights: Option<&Arc<AlignedBytes>>,
+        budget: Option<&Arc<Budget>>,
+    ) -> Self {
+        let slab = Slab::charged_to(budget);
+        let (spare, keeping) = (Vec::new(), HashSet::new());
+        let rooms = Mutex::new(Rooms { slab, spare, keeping });
+        let (pools, weights) = (model.pools.clone(), weights.cloned());
+        let file = |pool: &Memory| {
+            let is_needed = weights.is_none() && pool.size() >= FILE_FROM;
+            is_needed.then(|| pool.still().map(Arc::new)).flatten()
+        };
+        let files = pools.iter().map(file).collect();
+        Self { pools, files, weights, rooms }
+    }
+
+    /// The constant of an operand, if it is one; `only` is the operation that alone looks at it.
+    /// Read at once unless that packs it.
+    pub(crate) fn constant(
+        &mut self,
+        model: &Model,
+        index: usize,
+        operand: &Operand,
+        only: Option<OperationType>,
+    ) -> Result<Option<Constant>, CompileError> {
+        let location = operand.location;
+        let len = location.length as usize;
+        let slab = &mut self.rooms.get_mut().unwrap_or_else(PoisonError::into_inner).slab;
+        match operand.lifetime {
+            OperandLifeTime::ConstantCopy => {
+                let bytes = copied(&model.operand_values, location);
+                let bytes = bytes.ok_or_else(|| CompileError::Constant {
+                    operand: index,
+                    error: format!(
+                        "bytes {} and {} more of {} values",
+                        location.offset,
+                        location.length,
+                        model.operand_values.len()
+                    ),
+                })?;
+                let mut copy = slab.apart(bytes.len())?;
+                copy.as_mut_slice().copy_from_slice(bytes);
+                Ok(Some(Constant::of(location, copy)))
+            }
+            OperandLifeTime::ConstantReference => {
+                if let Some(weights) = &self.weights {
+                    // Packed they may be shorter, by half where they are whole steps of a scale.
+                    let stand_in = AlignedBytes::part_of(weights, 0, len);
+                    let bytes = stand_in.map_or_else(|| slab.untouched(len), Ok)?;
+                    return Ok(Some(Constant::of(location, bytes)));
+                }
+                check_place(&self.pools, index, location)?;
+                if len >= LARGE && only.is_some_and(packs_weights) {
+                    return Ok(Some(Constant { location, bytes: OnceLock::new() }));
+                }
+                let mut bytes = slab.zeroed(len)?;
+                read(&self.pools, index, location, bytes.as_mut_slice())?;
+                Ok(Some(Constant::of(location, bytes)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads weights for as long as an operation is being lowered, or longer.
+    fn lend(
+        &self,
+        kind: OperationType,
+        index: usize,
+        location: DataLocation,
+    ) -> Result<AlignedBytes, CompileError> {
+        let len = location.length as usize;
+        let mut bytes = if self.rooms().keeping.contains(&kind) {
+            self.rooms().slab.zeroed(len)?
+        } else if let Some(bytes) = self.in_file(location) {
+            return Ok(bytes);
+        } else {
+            self.rooms().take(len)?
+        };
+        read(&self.pools, index, location, bytes.as_mut_slice())?;
+        Ok(bytes)
+    }
+
+    /// Bytes in a file that nobody can change.
+    fn in_file(&self, location: DataLocation) -> Option<AlignedBytes> {
+        let file = self.files.get(location.pool_index as usize)?.as_ref()?;
+        AlignedBytes::lent(file, location.offset as usize, location.length as usize)
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Constants that are there while an operation is being lowered: the positions of its inputs.
+pub(crate) type Lent = Vec<usize>;
+
+impl Context {
+    /// Reads the weights that an operation is about to pack.
+    pub(crate) fn lend_constants(
+        &self,
+        graph: &Graph,
+        operation: &Operation,
+        map: &[ValueId],
+        state: &mut State,
+    ) -> Result<Lent, CompileError> {
+        let mut lent = Lent::new();
+        for (input, &operand) in operation.inputs.iter().enumerate() {
+            let index = operand as usize;
+            let storage = &mut state.values[map[index]].storage;
+            let (Storage::Unread, Some(constant)) = (&*storage, &graph.constants[index]) else {
+                continue;
+            };
+            let bytes = match (constant.bytes(), &self.reader) {
+                (Some(bytes), _) => Arc::clone(bytes),
+                (None, Some(reader)) => {
+                    lent.push(input);
+                    Arc::new(reader.lend(operation.kind, index, constant.location)?)
+                }
+                (None, None) => continue,
+            };
+            *storage = Storage::Constant(bytes);
+        }
+        Ok(lent)
+    }
+
+    /// Takes those back that are wholly `absorbed` in what was packed. Others stay for as long as the
+    /// charges that are returned.
+    pub(crate) fn take_back_constants(
+        &self,
+        graph: &Graph,
+        operation: &Operation,
+        map: &[ValueId],
+        state: &mut State,
+        lent: &Lent,
+        absorbed: &[usize],
+    ) -> Result<Vec<Charge>, CompileError> {
+        let mut charges = Vec::new();
+        let Some(reader) = &self.reader else { return Ok(charges) };
+        for &input in lent {
+            let index = operation.inputs[input] as usize;
+            let storage = &mut state.values[map[index]].storage;
+            let Storage::Constant(bytes) = storage else { continue };
+            if !absorbed.contains(&input) {
+                reader.rooms().keeping.insert(operation.kind);
+                charges.extend(bytes.own(self.budget.as_ref())?);
+                if let Some(constant) = &graph.constants[index] {
+                    let _ = constant.bytes.set(Arc::clone(bytes));
+                }
+                continue;
+            }
+            if let Storage::Constant(bytes) = std::mem::replace(storage, Storage::Unread)
+                && let Some(bytes) = Arc::into_inner(bytes)
+            {
+                reader.rooms().take_back(bytes);
+            }
+        }
+        Ok(charges)
+    }
+
+    /// Reads what is not `absorbed`, by graph, operation and input, but was not looked at: the
+    /// model's memories may go.
+    pub(crate) fn read_rest(
+        &mut self,
+        absorbed: &HashSet<(usize, usize, usize)>,
+    ) -> Result<(), CompileError> {
+        let Some(Reader { pools, files, rooms, .. }) = self.reader.take() else { return Ok(()) };
+        let mut slab = rooms.into_inner().unwrap_or_else(PoisonError::into_inner).slab;
+        for (at, graph) in self.graphs.iter().enumerate() {
+            for (index, constant) in graph.constants.iter().enumerate() {
+                let Some(constant) = constant.as_ref().filter(|it| it.bytes().is_none()) else {
+                    continue;
+                };
+                let is_packed = graph
+                    .only_reader_of(index)
+                    .is_some_and(|(operation, input)| absorbed.contains(&(at, operation, input)));
+                if !is_packed {
+                    let mut bytes = slab.zeroed(constant.len())?;
+                    read(&pools, index, constant.location, bytes.as_mut_slice())?;
+                    let _ = constant.bytes.set(Arc::new(bytes));
+                }
+            }
+        }
+        for file in files.iter().flatten() {
+            // SAFETY: weights were packed, or have pages of their own.
+            unsafe { file.let_go() };
+            if file.is_spoilt() {
+                let error = "its file was changed, or cut short, while it was read".to_owned();
+                return Err(CompileError::Constant { operand: 0, error });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an operation may be done with its weights once it has packed them.
+fn packs_weights(kind: OperationType) -> bool {
+    use OperationType as Op;
+    matches!(
+        kind,
+        Op::Conv2d
+            | Op::DepthwiseConv2d
+            | Op::GroupedConv2d
+            | Op::TransposeConv2d
+            | Op::FullyConnected
+    )
+}
+
+fn copied(values: &[u8], location: DataLocation) -> Option<&[u8]> {
+    let start = location.offset as usize;
+    values.get(start..start.checked_add(location.length as usize)?)
+}
+
+fn pool_of(
+    pools: &[Memory],
+    operand: usize,
+    location: DataLocation,
+) -> Result<&Memory, CompileError> {
+    let pool = pools.get(location.pool_index as usize);
+    pool.ok_or_else(|| CompileError::Constant {
+        operand,
+        error: format!("no pool {}", location.pool_index),
+    })
+}
+
+/// Before the length sizes an allocation.
+fn check_place(
+    pools: &[Memory],
+    operand: usize,
+    location: DataLocation,
+) -> Result<(), CompileError> {
+    let pool = pool_of(pools, operand, location)?;
+    let end = u64::from(location.offset) + u64::from(location.length);
+    if end <= pool.size() {
+        return Ok(());
+    }
+    let error = format!("ends at byte {end} of a pool of {}", pool.size());
+    Err(CompileError::Constant { operand, error })
+}
+
+fn read(
+    pools: &[Memory],
+    operand: usize,
+    location: DataLocation,
+    to: &mut [u8],
+) -> Result<(), CompileError> {
+    let pool = pool_of(pools, operand, location)?;
+    let mut offset = u64::from(location.offset);
+    for chunk in to.chunks_mut(READ_BYTES) {
+        let read = pool.read_at(offset, chunk);
+        read.map_err(|error| CompileError::memory(operand, &error))?;
+        offset += chunk.len() as u64;
+        poll::work(chunk.len() / 4).or_else(|_| poll::halted())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nnburst_hal::{Access, Operand, OperandType, Operation, Subgraph, View, ViewMut};
+
+    use super::*;
+    use crate::{CompileOptions, Control, Input, Output, Plan};
+
+    const UNITS: u32 = 70;
+    const DEPTH: u32 = 300;
+
+    /// Dense layers over `rows` rows, the second of the first's weights where they are `shared`.
+    fn dense(memory: &Memory, rows: u32, is_shared: bool) -> Model {
+        let float = |dimensions: &[u32], lifetime| {
+            let tensor = Operand::tensor(OperandType::TensorFloat32, dimensions.to_vec());
+            Operand { number_of_consumers: 1, ..tensor.with_lifetime(lifetime) }
+        };
+        let at = |operand: Operand, offset, length| Operand {
+            location: DataLocation { pool_index: 0, offset, length },
+            ..operand
+        };
+        let bytes = 4 * UNITS * DEPTH;
+        let (reference, copy) = (OperandLifeTime::ConstantReference, OperandLifeTime::ConstantCopy);
+        let output = OperandLifeTime::SubgraphOutput;
+        let mut operands = vec![
+            float(&[rows, DEPTH], OperandLifeTime::SubgraphInput),
+            at(float(&[UNITS, DEPTH], reference), 0, bytes),
+            at(float(&[UNITS, DEPTH], reference), bytes, bytes),
+            at(float(&[UNITS], copy), 0, 4 * UNITS),
+            at(Operand::scalar(OperandType::Int32).with_lifetime(copy), 4 * UNITS, 4),
+            float(&[rows, UNITS], output),
+            float(&[rows, UNITS], output),
+        ];
+        let second = if is_shared { 1 } else { 2 };
+        let layer = |weights, output| Operation {
+            kind: OperationType::FullyConnected,
+            inputs: vec![0, weights, 3, 4],
+            outputs: vec![output],
+        };
+        let operations = vec![layer(1, 5), layer(second, 6)];
+        for (index, operand) in operands.iter_mut().enumerate() {
+            let uses = operations.iter().flat_map(|operation| &operation.inputs);
+            let uses = uses.filter(|&&input| input as usize == index).count();
+            operand.number_of_consumers = u32::try_from(uses).unwrap();
+        }
+        operands[5].number_of_consumers = 0;
+        let main =
+            Subgraph { operands, operations, input_indexes: vec![0], output_indexes: vec![5, 6] };
+        let operand_values = vec![0; 4 * (UNITS as usize + 1)];
+        Model { main, operand_values, pools: vec![memory.clone()], ..Model::default() }
+    }
+
+    fn run(plan: &Plan) -> [Vec<u8>; 2] {
+        let x: Vec<u8> = (0..DEPTH).flat_map(|at| (at as f32).sin().to_le_bytes()).collect();
+        let dimensions = [1, DEPTH];
+        let inputs = [Input::Value { bytes: View::of(&x), dimensions: &dimensions }];
+        let mut results = [(); 2].map(|()| vec![0; 4 * UNITS as usize]);
+        let outputs = results.each_mut().map(|it| Output::new(ViewMut::of(it)));
+        plan.session().run(&inputs, &outputs, &Control::default()).unwrap();
+        results
+    }
+
+    #[test]
+    fn memories_may_change_once_a_model_is_compiled() {
+        let numbers: Vec<u8> =
+            (0..2 * UNITS * DEPTH).flat_map(|at| (at as f32).cos().to_le_bytes()).collect();
+        let memory = Memory::ashmem(numbers.len() as u64).unwrap();
+        let mapping = memory.map(Access::ReadWrite).unwrap();
+        let all = mapping.view_mut(0..numbers.len()).unwrap();
+        for (rows, is_shared) in [(1, false), (1, true), (0, false), (0, true)] {
+            all.copy_from_slice(&numbers);
+            let model = dense(&memory, rows, is_shared);
+            let plan = Plan::compile(&model, &CompileOptions::default()).unwrap();
+            assert_eq!(plan.is_static(), rows == 1);
+            let constants = &plan.context.graphs[0].constants;
+            let is_kept = constants[1].as_ref().and_then(Constant::bytes).is_some();
+            assert_eq!(is_kept, rows == 0 || is_shared, "{rows} {is_shared}");
+            all.copy_from_slice(&vec![0xFF; numbers.len()]);
+            let [first, second] = run(&plan);
+            assert_eq!(first == second, is_shared);
+            let sum = |row: u32| -> f32 {
+                (0..DEPTH).map(|at| ((row * DEPTH + at) as f32).cos() * (at as f32).sin()).sum()
+            };
+            let results = |bytes: &[u8]| f32::from_le_bytes(*bytes.first_chunk().unwrap());
+            assert!((results(&first) - sum(0)).abs() < 1e-3);
+            let row = if is_shared { 0 } else { UNITS };
+            assert!((results(&second) - sum(row)).abs() < 1e-3);
+        }
+    }
+}
