@@ -71,12 +71,16 @@ impl Files {
         Self { dir: dir.to_owned(), stem: letters(&token), token, wanted }
     }
 
-    /// The files, to be read.
+    /// The files, to be read; `only`, if a driver of this process does so: a file that nobody could
+    /// write needs no copy.
     ///
     /// # Errors
     /// One of them isn't there, or another user could have written it.
-    pub(crate) fn open(&self) -> Result<CacheHandles, TrustError> {
+    pub(crate) fn open(&self, only: bool) -> Result<CacheHandles, TrustError> {
         self.handles(|dir, name| {
+            if only {
+                return dir.file(name, OFlag::O_RDONLY);
+            }
             // Drivers may want more than reading, and a cache may be where nobody writes.
             let file = dir.file(name, OFlag::O_RDWR);
             file.or_else(|error| match error {
@@ -202,15 +206,15 @@ mod tests {
         assert_eq!((name.len(), &name[..4]), (64, "PCAA"));
         let dir = tempfile::tempdir().unwrap();
         let files = Files::new(dir.path(), token, CacheFiles { model: 1, data: 2 });
-        assert!(files.open().unwrap_err().is_absent(), "nothing is there yet");
+        assert!(files.open(false).unwrap_err().is_absent(), "nothing is there yet");
         let made = files.create();
         assert_eq!((made.model.len(), made.data.len()), (1, 2));
         for end in ["10", "20", "21"] {
             assert!(dir.path().join(format!("{name}{end}")).exists(), "{end}");
         }
-        files.open().unwrap();
+        files.open(false).unwrap();
         std::fs::remove_file(dir.path().join(format!("{name}21"))).unwrap();
-        assert!(files.open().unwrap_err().is_absent(), "one is missing");
+        assert!(files.open(false).unwrap_err().is_absent(), "one is missing");
         let nowhere =
             Files::new(Path::new("/no such place"), token, CacheFiles { model: 1, data: 0 });
         assert!(nowhere.create().model.is_empty());
@@ -233,7 +237,7 @@ mod tests {
         // Root may write whatever its mode: this thread gives that up.
         let reader = move || {
             nix::unistd::setfsuid(65534.into());
-            assert_eq!(files.open().unwrap().data.len(), 1);
+            assert_eq!(files.open(false).unwrap().data.len(), 1);
             assert!(files.create().data.is_empty());
         };
         std::thread::scope(|scope| scope.spawn(reader).join().unwrap());

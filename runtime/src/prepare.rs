@@ -38,7 +38,7 @@ impl<'a> Preparation<'a> {
             return self.fresh(device, model, CacheHandles::default());
         };
         // Why there are none is told where they are made.
-        if let Ok(handles) = files.open() {
+        if let Ok(handles) = files.open(device.is_embedded()) {
             match self.cached(device, handles) {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => {
@@ -57,8 +57,9 @@ impl<'a> Preparation<'a> {
     /// `GENERAL_FAILURE` where a file is not there, or what the device answered.
     pub(crate) fn load(&self, device: &Device) -> Result<Option<Arc<dyn PreparedModel>>> {
         let Some(files) = self.files(device, None) else { return Ok(None) };
-        let handles =
-            files.open().map_err(|error| HalError::failure(format!("no cache: {error}")))?;
+        let handles = files
+            .open(device.is_embedded())
+            .map_err(|error| HalError::failure(format!("no cache: {error}")))?;
         Ok(Some(self.cached(device, handles)?))
     }
 

@@ -16,7 +16,7 @@ use nnburst_executor::{AlignedBytes, Snapshot};
 use nnburst_hal::process::without_signals;
 use nnburst_hal::{
     Access, Budget, CACHE_TOKEN_BYTES, FileStatus, HalError, Mapping, Memory, MemoryError, Result,
-    View, check_file_size, gather_pages, try_filled,
+    Still, View, check_file_size, gather_pages, try_filled,
 };
 
 use super::checksum::{BLOCK, Checksum};
@@ -32,17 +32,27 @@ const FORMAT: u32 = 4;
 /// a page.
 const SHARED_PAGES: usize = 2;
 
+/// From so many bytes on a body is left where it lies: a lease, a mapping and a thread that copies
+/// it later take as long as copying less.
+const STILL_FROM: usize = 1 << 20;
+
 /// No body is longer, whatever its file says.
 const MAX_BODY: u64 = 4 << 30;
 
 /// A piece of a body, which one thread reads.
 struct Page<'a> {
-    to: &'a mut [u8],
-    /// As many bytes of the file.
-    from: View<'a>,
+    from: Source<'a>,
     sum: &'a mut u64,
     /// True if it has a huge page.
     taken: bool,
+}
+
+/// The place of a piece.
+enum Source<'a> {
+    /// Where nobody changes it.
+    Still(&'a [u8]),
+    /// Somewhere else, from where it is to be copied.
+    Shared(View<'a>, &'a mut [u8]),
 }
 
 /// The role of a file among the two.
@@ -259,7 +269,8 @@ impl<'a> CacheFile<'a> {
         Ok(bytes)
     }
 
-    /// As [`CacheFile::read_body`] for a long one, and does `other` in the meantime.
+    /// As [`CacheFile::read_body`] for a long one, and does `other` in the meantime. Where nobody
+    /// else can change the file now, the body is not copied: it is the reader's to settle.
     ///
     /// # Errors
     /// `other`'s too.
@@ -271,15 +282,30 @@ impl<'a> CacheFile<'a> {
         other: impl FnOnce() -> Result<T>,
     ) -> Result<(T, AlignedBytes)> {
         let length = usize::try_from(header.length).map_err(|_| no_memory())?;
+        let behind = Self::mapped_bytes(header);
+        let still = (length >= STILL_FROM)
+            .then(|| Still::of(self.0.as_fd(), Header::BYTES, behind, budget))
+            .flatten();
+        let still = still.map(|still| AlignedBytes::still(still, length, budget));
+        if let Some(bytes) = still.transpose()?.flatten() {
+            let mut sums = try_filled(0, bytes.len().div_ceil(BLOCK))?;
+            let parts = bytes.as_slice().chunks(BLOCK).zip(&mut sums);
+            let page = |(from, sum)| Page { from: Source::Still(from), sum, taken: false };
+            let done = self.read_pages(&mut parts.map(page).collect::<Vec<_>>(), budget, other)?;
+            if bytes.is_spoilt() || Checksum::of_blocks(&sums) != sum {
+                return Err(changed(header));
+            }
+            return Ok((done, bytes));
+        }
         let mut bytes = AlignedBytes::charged_untouched(length, budget)?;
-        let whole = self.map(header)?;
+        let whole = self.map(behind)?;
         let mut sums = try_filled(0, bytes.len().div_ceil(BLOCK))?;
         let parts = bytes.as_mut_slice().chunks_mut(BLOCK).zip(&mut sums).enumerate();
         let page = |(at, (to, sum)): (usize, (_, _))| {
             let to: &mut [u8] = to;
             let start = at.checked_mul(BLOCK)?;
             let from = whole.view(start..start.checked_add(to.len())?)?;
-            Some(Page { to, from, sum, taken: false })
+            Some(Page { from: Source::Shared(from, to), sum, taken: false })
         };
         let mut pages: Vec<_> = parts.map_while(page).collect();
         let done = self.read_pages(&mut pages, budget, other)?;
@@ -292,14 +318,18 @@ impl<'a> CacheFile<'a> {
         Ok((done, bytes))
     }
 
+    /// Bytes of a body and of what is behind it.
+    fn mapped_bytes(header: &Header) -> u64 {
+        let behind = header.file_bytes().and_then(|bytes| bytes.checked_sub(Header::BYTES));
+        behind.unwrap_or(0)
+    }
+
     /// The body where it lies, and what is behind it: copied from there it passes through the core
     /// once, being summed up meanwhile.
-    fn map(&self, header: &Header) -> Result<Mapping> {
+    fn map(&self, length: u64) -> Result<Mapping> {
         let failed = |error: MemoryError| HalError::failure(format!("a cache file: {error}"));
         let file = self.0.try_clone().map_err(|error| HalError::failure(error.to_string()))?;
-        let length = header.file_bytes().and_then(|bytes| bytes.checked_sub(Header::BYTES));
-        let body = Memory::from_fd(file, Header::BYTES, length.unwrap_or(0), false);
-        let body = body.map_err(failed)?;
+        let body = Memory::from_fd(file, Header::BYTES, length, false).map_err(failed)?;
         body.map(Access::Read).map_err(failed)
     }
 
@@ -370,9 +400,14 @@ impl<'a> CacheFile<'a> {
 }
 
 fn read_page(page: &mut Page<'_>) {
-    page.taken = AlignedBytes::take_page(page.to);
     let mut sum = StripeSum::default();
-    sum.add_copy(page.from, page.to);
+    match &mut page.from {
+        Source::Still(from) => sum.add(from),
+        Source::Shared(from, to) => {
+            page.taken = AlignedBytes::take_page(to);
+            sum.add_copy(*from, to);
+        }
+    }
     *page.sum = sum.finish();
 }
 

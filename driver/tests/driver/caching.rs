@@ -356,3 +356,57 @@ fn files_that_change_while_they_are_used_give_the_right_model_or_none() {
     save(device, product(1.0), files.handles()).unwrap();
     assert_eq!(load(device, files.handles()).unwrap(), WANT);
 }
+
+#[test]
+fn a_file_that_is_written_and_cut_once_it_is_loaded_changes_nothing() {
+    const UNITS: usize = 300;
+    let weights: Vec<f32> =
+        (0u16..UNITS as u16 * 70).cycle().take(UNITS * 3000).map(f32::from).collect();
+    let weights: Vec<f32> = weights.into_iter().map(f32::sin).collect();
+    let device = driver(ALL).device();
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["model", "data"].map(|name| dir.path().join(name));
+    let open = |access: OFlag| {
+        let [model, data] = paths.each_ref().map(|path| {
+            let flags = access | OFlag::O_CLOEXEC;
+            vec![open(path, flags, Mode::S_IRUSR | Mode::S_IWUSR).unwrap()]
+        });
+        CacheHandles { model, data, token: TOKEN }
+    };
+    let run = |prepared: &dyn PreparedModel| {
+        let (input, output) = (floats(&[0.5; 3000]), floats(&[0.0; UNITS]));
+        let (request, options) = (request(&input, &output), ExecutionOptions::default());
+        prepared.execute_synchronously(&request, options).unwrap();
+        as_floats(&output)
+    };
+    let saved = wait_for_prepared_model(|callback| {
+        let (model, handles) =
+            (units_of(&weights, &[1.0; UNITS]), open(OFlag::O_RDWR | OFlag::O_CREAT));
+        device.prepare_model(model, PrepareOptions::default(), handles, callback)
+    });
+    let want = run(saved.unwrap().as_ref());
+    let kept = std::fs::read(&paths[1]).unwrap();
+    for round in 0..12 {
+        let loaded = wait_for_prepared_model(|callback| {
+            device.prepare_model_from_cache(None, open(OFlag::O_RDONLY), callback)
+        });
+        let loaded = loaded.unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| match round % 3 {
+                // Whoever opens it waits until the driver has bytes of its own.
+                0 => std::fs::write(&paths[1], vec![0x5A; kept.len()]).unwrap(),
+                1 => drop(std::fs::File::create(&paths[1]).unwrap()),
+                _ => std::fs::remove_file(&paths[1]).unwrap(),
+            });
+            for _ in 0..5 {
+                assert!(run(loaded.as_ref()) == want, "round {round}, meanwhile");
+            }
+        });
+        assert!(run(loaded.as_ref()) == want, "round {round}");
+        std::fs::write(&paths[1], &kept).unwrap();
+        assert!(run(loaded.as_ref()) == want, "round {round}, once more");
+    }
+    // Nobody holds it any more.
+    let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK;
+    nix::fcntl::open(&paths[1], flags, Mode::empty()).unwrap();
+}
