@@ -9,15 +9,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nnburst_hal::{
-    Budget, Charge, DataLocation, Memory, Model, Operand, OperandLifeTime, Operation,
-    OperationType, Still,
+    Budget, DataLocation, Memory, Model, Operand, OperandLifeTime, OperationType, Still,
 };
 use nnburst_kernels::tensor::memory::Slab;
 use nnburst_kernels::tensor::{AlignedBytes, NoMemory, poll};
 
-use super::context::Context;
-use super::graph::Graph;
-use super::state::{State, Storage, ValueId};
 use crate::lowering::CompileError;
 
 /// Bytes of a constant that are read between two polls.
@@ -35,9 +31,9 @@ const ROOM: usize = 1 << 20;
 /// A constant of a graph.
 #[derive(Debug)]
 pub(crate) struct Constant {
-    location: DataLocation,
+    pub(super) location: DataLocation,
     /// Unset until somebody needs them for longer than an operation is being lowered.
-    bytes: OnceLock<Arc<AlignedBytes>>,
+    pub(super) bytes: OnceLock<Arc<AlignedBytes>>,
 }
 
 impl Constant {
@@ -59,24 +55,24 @@ impl Constant {
 /// Reads constants while a model is compiled.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    pools: Vec<Memory>,
+    pub(super) pools: Vec<Memory>,
     /// The same where they lie, where nobody can change them: their weights need no copy.
-    files: Vec<Option<Arc<Still>>>,
+    pub(super) files: Vec<Option<Arc<Still>>>,
     /// Packed weights, which constants in memories are wholly in.
     weights: Option<Arc<AlignedBytes>>,
-    rooms: Mutex<Rooms>,
+    pub(super) rooms: Mutex<Rooms>,
 }
 
 /// Memory for constants.
 #[derive(Debug)]
-struct Rooms {
+pub(super) struct Rooms {
     /// For those that stay, one behind the other: a mapping or a fault for each takes longer than
     /// copying it.
-    slab: Slab,
+    pub(super) slab: Slab,
     /// Where weights were that have been packed.
     spare: Vec<AlignedBytes>,
     /// Operations that needed their weights beside what they packed.
-    keeping: HashSet<OperationType>,
+    pub(super) keeping: HashSet<OperationType>,
 }
 
 impl Rooms {
@@ -95,7 +91,7 @@ impl Rooms {
     }
 
     /// Keeps memory for the next weights, if it is any.
-    fn take_back(&mut self, bytes: AlignedBytes) {
+    pub(super) fn take_back(&mut self, bytes: AlignedBytes) {
         if !bytes.is_lent() {
             self.spare.push(bytes);
         }
@@ -168,7 +164,7 @@ impl Reader {
     }
 
     /// Reads weights for as long as an operation is being lowered, or longer.
-    fn lend(
+    pub(super) fn lend(
         &self,
         kind: OperationType,
         index: usize,
@@ -192,109 +188,8 @@ impl Reader {
         AlignedBytes::lent(file, location.offset as usize, location.length as usize)
     }
 
-    fn rooms(&self) -> MutexGuard<'_, Rooms> {
+    pub(super) fn rooms(&self) -> MutexGuard<'_, Rooms> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Constants that are there while an operation is being lowered: the positions of its inputs.
-pub(crate) type Lent = Vec<usize>;
-
-impl Context {
-    /// Reads the weights that an operation is about to pack.
-    pub(crate) fn lend_constants(
-        &self,
-        graph: &Graph,
-        operation: &Operation,
-        map: &[ValueId],
-        state: &mut State,
-    ) -> Result<Lent, CompileError> {
-        let mut lent = Lent::new();
-        for (input, &operand) in operation.inputs.iter().enumerate() {
-            let index = operand as usize;
-            let storage = &mut state.values[map[index]].storage;
-            let (Storage::Unread, Some(constant)) = (&*storage, &graph.constants[index]) else {
-                continue;
-            };
-            let bytes = match (constant.bytes(), &self.reader) {
-                (Some(bytes), _) => Arc::clone(bytes),
-                (None, Some(reader)) => {
-                    lent.push(input);
-                    Arc::new(reader.lend(operation.kind, index, constant.location)?)
-                }
-                (None, None) => continue,
-            };
-            *storage = Storage::Constant(bytes);
-        }
-        Ok(lent)
-    }
-
-    /// Takes those back that are wholly `absorbed` in what was packed. Others stay for as long as the
-    /// charges that are returned.
-    pub(crate) fn take_back_constants(
-        &self,
-        graph: &Graph,
-        operation: &Operation,
-        map: &[ValueId],
-        state: &mut State,
-        lent: &Lent,
-        absorbed: &[usize],
-    ) -> Result<Vec<Charge>, CompileError> {
-        let mut charges = Vec::new();
-        let Some(reader) = &self.reader else { return Ok(charges) };
-        for &input in lent {
-            let index = operation.inputs[input] as usize;
-            let storage = &mut state.values[map[index]].storage;
-            let Storage::Constant(bytes) = storage else { continue };
-            if !absorbed.contains(&input) {
-                reader.rooms().keeping.insert(operation.kind);
-                charges.extend(bytes.own(self.budget.as_ref())?);
-                if let Some(constant) = &graph.constants[index] {
-                    let _ = constant.bytes.set(Arc::clone(bytes));
-                }
-                continue;
-            }
-            if let Storage::Constant(bytes) = std::mem::replace(storage, Storage::Unread)
-                && let Some(bytes) = Arc::into_inner(bytes)
-            {
-                reader.rooms().take_back(bytes);
-            }
-        }
-        Ok(charges)
-    }
-
-    /// Reads what is not `absorbed`, by graph, operation and input, but was not looked at: the
-    /// model's memories may go.
-    pub(crate) fn read_rest(
-        &mut self,
-        absorbed: &HashSet<(usize, usize, usize)>,
-    ) -> Result<(), CompileError> {
-        let Some(Reader { pools, files, rooms, .. }) = self.reader.take() else { return Ok(()) };
-        let mut slab = rooms.into_inner().unwrap_or_else(PoisonError::into_inner).slab;
-        for (at, graph) in self.graphs.iter().enumerate() {
-            for (index, constant) in graph.constants.iter().enumerate() {
-                let Some(constant) = constant.as_ref().filter(|it| it.bytes().is_none()) else {
-                    continue;
-                };
-                let is_packed = graph
-                    .only_reader_of(index)
-                    .is_some_and(|(operation, input)| absorbed.contains(&(at, operation, input)));
-                if !is_packed {
-                    let mut bytes = slab.zeroed(constant.len())?;
-                    read(&pools, index, constant.location, bytes.as_mut_slice())?;
-                    let _ = constant.bytes.set(Arc::new(bytes));
-                }
-            }
-        }
-        for file in files.iter().flatten() {
-            // SAFETY: weights were packed, or have pages of their own.
-            unsafe { file.let_go() };
-            if file.is_spoilt() {
-                let error = "its file was changed, or cut short, while it was read".to_owned();
-                return Err(CompileError::Constant { operand: 0, error });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -343,7 +238,7 @@ fn check_place(
     Err(CompileError::Constant { operand, error })
 }
 
-fn read(
+pub(super) fn read(
     pools: &[Memory],
     operand: usize,
     location: DataLocation,

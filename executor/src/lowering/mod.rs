@@ -18,6 +18,7 @@ pub(crate) mod extension;
 pub(crate) mod graph;
 pub(crate) mod io;
 mod label;
+mod lend;
 pub(crate) mod part;
 pub(crate) mod pieces;
 pub(crate) mod recipe;
