@@ -78,7 +78,7 @@ fn bytes_of_sums_in_registers_are_those_of_kept_ones() {
                 let gemv = GemvBytes::new(variant.isa, &weights, depth, 3, &bias).unwrap();
                 for range in [(-128, 127), (-3, 90), (0, 255)] {
                     // Every other channel has halves alone, which single precision is unsure of.
-                    let scale = |at: usize| if at % 2 == 0 { 0.5 / 32.0 } else { 0.004 };
+                    let scale = |at: usize| if at.is_multiple_of(2) { 0.5 / 32.0 } else { 0.004 };
                     let scales = (0..columns).map(scale).collect();
                     let rounding = RoundOnce::new(variant.isa, scales, 5, range);
                     let mut sums = vec![0; gemv.sums()];
