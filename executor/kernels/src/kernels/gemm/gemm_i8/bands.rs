@@ -17,6 +17,9 @@ const BAND_BYTES: usize = 96 << 10;
 /// Windows of the longest line whose windows are gathered: a tile has six rows or so.
 const SHORT_LINE: usize = 5;
 
+/// Bytes of a window's row from which on that takes less time than it saves.
+const GATHERED_ROW: usize = 256;
+
 /// Bytes behind a copy that the last window's last word may reach.
 const SLACK: usize = 64;
 
@@ -80,7 +83,10 @@ impl Bands {
         let segment_bytes = p.depth() * bands.element;
         let line_bytes = p.out_width * segment_bytes;
         let band_lines = BAND_BYTES / line_bytes.max(1);
-        let is_short = (2..=SHORT_LINE).contains(&p.out_width) && p.dilation_w == 1;
+        let row_bytes = p.filter_w * p.channels * bands.element;
+        let is_short = (2..=SHORT_LINE).contains(&p.out_width)
+            && p.dilation_w == 1
+            && row_bytes >= GATHERED_ROW;
         if bands.in_place || !is_short || line_bytes == 0 || band_lines.min(bands.lines()) < 2 {
             return bands;
         }
