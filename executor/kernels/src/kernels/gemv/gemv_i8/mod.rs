@@ -37,11 +37,6 @@ const VARIANTS: Variants<GemvKernel> = variants! {
 /// Nanoseconds of what is done at once, about.
 const PART_NS: usize = 500_000;
 
-/// Panels whose sums become bytes in registers. Between groups of more that would hold the weights
-/// up: 40 panels take 1.17 of the time.
-const FEW_PANELS: usize = 8;
-const _: () = assert!(FEW_PANELS * COLUMNS <= MOST_CHANNELS, "one mask of unsure ones");
-
 /// Weights, packed.
 #[derive(Debug)]
 pub struct GemvBytes {
@@ -187,10 +182,10 @@ impl GemvBytes {
         output: Out<'_, u8>,
     ) -> Result<(), String> {
         let (panels, row) = (self.panels(), rounding.row(output)?);
-        let is_whole = row.len.div_ceil(COLUMNS) == panels;
+        let ends_in_last = row.len <= MOST_CHANNELS && row.len.div_ceil(COLUMNS) == panels;
         let work_ns = self.panel_ns * panels;
         match self.variant.run.rounded {
-            Some(run) if is_whole && panels <= FEW_PANELS && work_ns <= PART_NS => {
+            Some(run) if ends_in_last && work_ns <= PART_NS => {
                 crate::tensor::check_lengths(x.len(), self.words() * DEPTH)?;
                 crate::tensor::check_lengths(sums.len(), self.sums())?;
                 poll::work(work_ns)?;
