@@ -173,7 +173,7 @@ fn rounds(default: u64) -> u64 {
 }
 
 #[test]
-fn spoilt_models_and_inputs_are_computed_or_refused() {
+fn corrupt_models_and_inputs_are_computed_or_refused() {
     let Some(cases) = cases() else {
         return;
     };

@@ -292,7 +292,7 @@ impl<'a> CacheFile<'a> {
             let parts = bytes.as_slice().chunks(BLOCK).zip(&mut sums);
             let page = |(from, sum)| Page { from: Source::Still(from), sum, taken: false };
             let done = self.read_pages(&mut parts.map(page).collect::<Vec<_>>(), budget, other)?;
-            if bytes.is_spoilt() || Checksum::of_blocks(&sums) != sum {
+            if bytes.is_corrupt() || Checksum::of_blocks(&sums) != sum {
                 return Err(changed(header));
             }
             return Ok((done, bytes));

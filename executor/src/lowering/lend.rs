@@ -103,7 +103,7 @@ impl Context {
         for file in files.iter().flatten() {
             // SAFETY: weights were packed, or have pages of their own.
             unsafe { file.let_go() };
-            if file.is_spoilt() {
+            if file.is_corrupt() {
                 let error = "its file was changed, or cut short, while it was read".to_owned();
                 return Err(CompileError::Constant { operand: 0, error });
             }

@@ -234,7 +234,7 @@ impl Session {
             self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
         })?;
         match &self.context.weights {
-            Some(weights) if weights.is_spoilt() => Err(CompileError::Cache.into()),
+            Some(weights) if weights.is_corrupt() => Err(CompileError::Cache.into()),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 //! owner alone, where nobody has the file open to write or mapped so, and whoever opens or cuts it
 //! from then on is held up until the lease is given back. It is of a description of its own, which
 //! no other process has. The system waits for `fs/lease-break-time`, 45 seconds, and then goes on
-//! all the same: [`Still::is_spoilt`] tells.
+//! all the same: [`Still::is_corrupt`] tells.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{Mode, SFlag};
 
+use super::backing::Backing;
 use super::handle::check_within_file;
 use super::mapping::{Access, Mapping};
 use crate::FileStatus;
@@ -26,12 +27,13 @@ pub struct Still {
     mapping: Mapping,
     lease: Mutex<Option<Lease>>,
     /// Relaxed: it is looked at by whoever computed with the bytes long before, or is about to.
-    spoilt: AtomicBool,
+    corrupt: AtomicBool,
 }
 
 impl Still {
     /// `len` bytes of a file from `offset` on. `None` where somebody could change them, the file
-    /// being another user's or open to write, or where the system has no leases.
+    /// being another user's, open to write or of another machine or process (FUSE), or where the
+    /// system has no leases.
     pub fn of(
         file: BorrowedFd<'_>,
         offset: u64,
@@ -42,7 +44,7 @@ impl Still {
         let file = lease.file.as_fd();
         check_within_file(file, offset, len).ok()?;
         let mapping = Mapping::new(file, offset, len, Access::Read, budget).ok()?;
-        Some(Self { mapping, lease: Some(lease).into(), spoilt: AtomicBool::new(false) })
+        Some(Self { mapping, lease: Some(lease).into(), corrupt: AtomicBool::new(false) })
     }
 
     /// The bytes.
@@ -64,13 +66,13 @@ impl Still {
     /// Returns whether the bytes may be others than in the beginning: a page went missing, or
     /// [`Still::let_go`] found that the system had not waited.
     #[inline]
-    pub fn is_spoilt(&self) -> bool {
-        self.spoilt.load(Ordering::Relaxed) || self.mapping.lost_pages()
+    pub fn is_corrupt(&self) -> bool {
+        self.corrupt.load(Ordering::Relaxed) || self.mapping.lost_pages()
     }
 
     /// Says that the bytes are of no use.
-    pub fn spoil(&self) {
-        self.spoilt.store(true, Ordering::Relaxed);
+    pub fn mark_corrupt(&self) {
+        self.corrupt.store(true, Ordering::Relaxed);
     }
 
     /// Lets others change the file again.
@@ -80,7 +82,7 @@ impl Still {
     pub unsafe fn let_go(&self) {
         let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if lease.take().is_some_and(|lease| !lease.is_kept()) {
-            self.spoil();
+            self.mark_corrupt();
         }
     }
 }
@@ -94,6 +96,8 @@ struct Lease {
 
 impl Lease {
     fn take(file: BorrowedFd<'_>) -> Option<Self> {
+        // Elsewhere a file changes without a word to this system's leases.
+        Backing::of(file).ok()?.must_be_local().ok()?;
         if FileStatus::of(file).ok()?.kind != SFlag::S_IFREG {
             return None;
         }
@@ -185,7 +189,7 @@ mod tests {
         assert_eq!(still.as_slice(), [7; 5000]);
         // SAFETY: nobody looks at the bytes any more.
         unsafe { still.let_go() };
-        assert!(!still.is_spoilt(), "whoever waits has not written");
+        assert!(!still.is_corrupt(), "whoever waits has not written");
         assert!(writer.join().unwrap() >= Duration::from_millis(50));
         assert_eq!(file.metadata().unwrap().len(), 5);
     }

@@ -322,10 +322,10 @@ impl AlignedBytes {
         }
     }
 
-    /// Returns whether a file's bytes are others than in the beginning; see [`Still::is_spoilt`].
+    /// Returns whether a file's bytes are others than in the beginning; see [`Still::is_corrupt`].
     #[inline]
-    pub fn is_spoilt(&self) -> bool {
-        self.file().is_some_and(Still::is_spoilt)
+    pub fn is_corrupt(&self) -> bool {
+        self.file().is_some_and(Still::is_corrupt)
     }
 
     /// A copy of `bytes`.

@@ -217,7 +217,7 @@ unsafe fn own_pages(bytes: &Weak<AlignedBytes>) {
         // SAFETY: whole pages of a mapping that is kept meanwhile, and that nobody writes.
         if page.and_then(|page| unsafe { replace(page, piece) }).is_none() {
             // Without memory for them it can't be told for how long they are right.
-            file.spoil();
+            file.mark_corrupt();
             return;
         }
         at += piece;
