@@ -15,7 +15,7 @@ use crate::tensor::{Out, check_lengths};
 const UNSURE: f32 = 0.499_95;
 
 /// Accumulators come in multiples of this, those behind the last channel included.
-const PADDING: usize = 16;
+pub(crate) const PADDING: usize = 16;
 
 /// A row of `len` bytes, and what makes them of accumulators.
 #[derive(Clone, Copy, Debug)]

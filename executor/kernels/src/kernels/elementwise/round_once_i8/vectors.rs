@@ -21,11 +21,11 @@ impl Kernel for Near {
                 for at in (first..end).step_by(block) {
                     let load = |v: usize| S::I32::load(isa, sums.add(at + v * S::I32::LANES));
                     // The length of all but the last is known to the compiler.
-                    let is_unsure = match end - at {
+                    let marks = match end - at {
                         left if left >= block => rounding.block(row, at, block, load),
                         left => rounding.block(row, at, left, load),
                     };
-                    unsure |= if is_unsure { marks::<S::I32>(at - first) } else { 0 };
+                    unsure |= marks << ((at - first) / PADDING);
                 }
                 if unsure != 0 {
                     again(row, sums, first, unsure);
@@ -37,12 +37,6 @@ impl Kernel for Near {
 
 /// The channels that one mask of unsure ones has bits for, one for as many as [`PADDING`].
 pub(crate) const MOST_CHANNELS: usize = 64 * PADDING;
-
-/// The bits of the four vectors of channels from `at` on.
-#[inline(always)]
-pub(crate) fn marks<V: I32Simd>(at: usize) -> u64 {
-    ((1 << (4 * V::LANES / PADDING)) - 1) << (at / PADDING)
-}
 
 /// What all vectors of a row have in common.
 pub(crate) struct Rounding<V: RequantiseSimd> {
@@ -71,7 +65,7 @@ impl<V: RequantiseSimd> Rounding<V> {
     }
 
     /// Up to four vectors from channel `at` on, of the accumulators that `sums` gives. Returns
-    /// whether it is unsure of some, which are then to be computed [`again`].
+    /// bits, one for as many as [`PADDING`], of those that are to be computed [`again`].
     ///
     /// # Safety
     /// As for the row, which has `count` channels there.
@@ -82,7 +76,7 @@ impl<V: RequantiseSimd> Rounding<V> {
         at: usize,
         count: usize,
         sums: impl Fn(usize) -> V,
-    ) -> bool {
+    ) -> u64 {
         // SAFETY: as the caller promises; vectors that begin within the row end within its padding.
         unsafe {
             let mut values = [self.zero_point; 4];
@@ -98,7 +92,11 @@ impl<V: RequantiseSimd> Rounding<V> {
             V::store_narrow(values, &self.range, row.output.add(at), count);
             let [a, b, c, d] = apart;
             let furthest = a.max_unsigned(b).max_unsigned(c.max_unsigned(d));
-            furthest.any_reaches_unsigned(self.unsure)
+            if !furthest.any_reaches_unsigned(self.unsure) {
+                return 0;
+            }
+            let of = |v: usize| u64::from(apart[v].any_reaches_unsigned(self.unsure));
+            (0..4).fold(0, |marks, v| marks | of(v) << (v * V::LANES / PADDING))
         }
     }
 }

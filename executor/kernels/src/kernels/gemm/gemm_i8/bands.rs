@@ -195,21 +195,24 @@ impl Bands {
             return image.row(line * p.in_width);
         }
         let copy: &mut [u8] = bytemuck::cast_slice_mut(copy);
-        let source = Source { encode, image, bytes };
+        // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
+        let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
+        let source = Source { encode, image, bytes, zero, pixel: p.channels * self.element };
         if self.gathers {
             let windows = copy.chunks_exact_mut(self.segment_bytes).take(lines * p.out_width);
             for (at, window) in poll::each(windows.enumerate(), self.segment_bytes / 4) {
                 let place = [line + at / p.out_width, at % p.out_width];
                 // SAFETY: as the caller promises.
-                unsafe { self.window(source, place, window) };
+                unsafe { self.window(&source, place, window) };
             }
             return copy.as_ptr();
         }
+        let pixels = self.line_bytes / source.pixel.max(1);
         let copies = copy.chunks_exact_mut(self.line_bytes).take(self.input_lines(lines));
         for (at, line) in poll::each(copies.enumerate(), self.line_bytes / 4) {
             let in_y = (y * p.stride_h + at).wrapping_sub(p.top);
             // SAFETY: as the caller promises.
-            unsafe { self.pixels(source, [batch, in_y], 0, line) };
+            unsafe { self.pixels(&source, [batch, in_y], [0, pixels], line) };
         }
         copy.as_ptr()
     }
@@ -218,35 +221,32 @@ impl Bands {
     ///
     /// # Safety
     /// As for [`Bands::input`].
-    unsafe fn window(&self, source: Source, [line, x]: [usize; 2], to: &mut [u8]) {
+    unsafe fn window(&self, source: &Source, [line, x]: [usize; 2], to: &mut [u8]) {
         let p = &self.patches;
         let (batch, y) = (line / p.out_height, line % p.out_height);
-        let row = to.len() / p.filter_h;
+        let (start, row) = (x * p.stride_w, p.filter_w * source.pixel);
         for (at, to) in to.chunks_exact_mut(row).enumerate() {
             let in_y = (y * p.stride_h + at * p.dilation_h).wrapping_sub(p.top);
             // SAFETY: as the caller promises.
-            unsafe { self.pixels(source, [batch, in_y], x * p.stride_w, to) };
+            unsafe { self.pixels(source, [batch, in_y], [start, p.filter_w], to) };
         }
     }
 
-    /// Copies pixels of a line of an image, from the one on that lies `start` behind where its
-    /// padding begins, as many as `to` has room for. There is no line above or below the image.
+    /// Copies so many pixels of a line of an image, from the one on that lies `start` behind where
+    /// its padding begins. There is no line above or below the image.
     ///
     /// # Safety
     /// As for [`Bands::input`].
+    #[inline(always)]
     unsafe fn pixels(
         &self,
-        source: Source,
+        source: &Source,
         [batch, in_y]: [usize; 2],
-        start: usize,
+        [start, pixels]: [usize; 2],
         to: &mut [u8],
     ) {
         let p = &self.patches;
-        let Source { encode, image, bytes } = source;
-        // What stands for 0, encoded: differences are 0, unsigned bytes the zero point.
-        let zero = if self.element == 1 { bytes.zero_point.to_le_bytes()[0] } else { 0 };
-        let pixel = p.channels * self.element;
-        let pixels = to.len() / pixel;
+        let &Source { encode, image, bytes, zero, pixel } = source;
         let before = p.left.saturating_sub(start).min(pixels);
         let first = start.saturating_sub(p.left);
         let within = match in_y < p.in_height {
@@ -277,6 +277,10 @@ struct Source {
     encode: unsafe fn(*const u8, usize, Bytes, *mut u8),
     image: Pitched<*const u8>,
     bytes: Bytes,
+    /// What stands for 0 in the copy.
+    zero: u8,
+    /// Bytes of a pixel in the copy.
+    pixel: usize,
 }
 
 /// Pixels of a line of the image, with its padding, that windows reach over.

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use super::kernel::{COLUMNS, DEPTH, Panels};
-use crate::kernels::round_once_i8::Row;
-use crate::kernels::round_once_i8::vectors::{Rounding, again, marks};
+use crate::kernels::round_once_i8::vectors::{Rounding, again};
+use crate::kernels::round_once_i8::{PADDING, Row};
 use crate::simd::dot::Dot;
 use crate::simd::vector_i32::I32Simd;
 
@@ -406,8 +406,9 @@ impl<D: Dot> RoundOnce<'_, D> {
                 // SAFETY: as the caller promises.
                 unsafe {
                     let sums = |v: usize| vector(block * 4 + v);
-                    if self.rounding.block(self.row, first + at, count, sums) {
-                        self.unsure.set(self.unsure.get() | marks::<D::Sums>(first + at));
+                    let marks = self.rounding.block(self.row, first + at, count, sums);
+                    if marks != 0 {
+                        self.unsure.set(self.unsure.get() | marks << ((first + at) / PADDING));
                         for v in 0..(COUNT * VECTORS - block * 4).min(4) {
                             sums(v).store(all.sums.add(first + at + v * lanes));
                         }
