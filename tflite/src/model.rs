@@ -47,8 +47,8 @@ pub enum Route {
 pub struct TensorInfo {
     /// Its name in the file.
     pub name: String,
-    /// Its index among the tensors of the graph that was imported; for a variable with a name, that of
-    /// the tensor which takes its value first.
+    /// Its index among the tensors of the graph that was imported; for a variable with a name, that
+    /// of the tensor which takes its value first.
     pub tensor: usize,
     /// The type in the model.
     pub kind: OperandType,

@@ -7,9 +7,9 @@ use crate::error::ImportError;
 use crate::flatbuffer::Budget;
 use crate::schema::{Builtin, File, Graph, Tensor};
 
-/// Gives tensors of the file's entry other shapes. Where that changes any, the file's shapes of what
-/// operators compute hold no more, nor do those of graphs that operators refer to. With `infer`
-/// they hold no more in any case.
+/// Gives tensors of the file's entry other shapes. Where that changes any, the file's shapes of
+/// what operators compute hold no more, nor do those of graphs that operators refer to. With
+/// `infer` they hold no more in any case.
 pub(crate) fn reshape(file: &mut File<'_>, shapes: &[(usize, Vec<u32>)], infer: bool) {
     let mut graphs = std::mem::take(&mut file.graphs);
     let mut is_changed = infer;

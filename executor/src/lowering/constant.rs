@@ -2,8 +2,8 @@
 //!
 //! What a convolution or dense layer packs is not looked at again, and most of a model is that. So
 //! such weights are there while their operation is lowered: in the file, where nobody can change
-//! that meanwhile, or else read into the memory that the ones before were in. Fresh pages for all of
-//! them would have to be cleared first, which takes as long as reading them.
+//! that meanwhile, or else read into the memory that the ones before were in. Fresh pages for all
+//! of them would have to be cleared first, which takes as long as reading them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -43,8 +43,8 @@ impl Context {
         Ok(lent)
     }
 
-    /// Takes those back that are wholly `absorbed` in what was packed. Others stay for as long as the
-    /// charges that are returned.
+    /// Takes those back that are wholly `absorbed` in what was packed. Others stay for as long as
+    /// the charges that are returned.
     pub(crate) fn take_back_constants(
         &self,
         graph: &Graph,

@@ -257,8 +257,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// A constant of an infinite scale, as converters make of an infinity: in comparisons it is 0, as
-    /// in the interpreter, which finds no multiplier for it.
+    /// A constant of an infinite scale, as converters make of an infinity: in comparisons it is 0,
+    /// as in the interpreter, which finds no multiplier for it.
     fn compared_infinity(&mut self, builtin: Builtin, index: usize) -> Lowered<Option<u32>> {
         let compares = matches!(
             builtin,
@@ -279,7 +279,8 @@ impl Lower<'_, '_> {
         self.import.constant_as(index, operand).map(Some)
     }
 
-    /// Returns whether the operator computes 16-bit integers that have no scales, and no activation.
+    /// Returns whether the operator computes 16-bit integers that have no scales, and no
+    /// activation.
     fn is_of_plain_words(&self, kind: OptionsKind) -> Lowered<bool> {
         let is_plain = |tensor: &Tensor| {
             tensor.kind == TensorKind::Int16 && tensor.quantization.scales.is_empty()

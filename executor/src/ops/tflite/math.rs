@@ -62,8 +62,8 @@ pub(super) fn rational_tanh(x: f32) -> f32 {
     (square * x * at_square(&NUMERATOR) + x) / at_square(&DENOMINATOR)
 }
 
-/// The exponential as the C library of the interpreter has it, to the bit: in doubles, by a table of
-/// 32nds of a power of two and a polynomial between them.
+/// The exponential as the C library of the interpreter has it, to the bit: in doubles, by a table
+/// of 32nds of a power of two and a polynomial between them.
 #[inline(always)]
 pub(super) fn exponential(x: f32) -> f32 {
     const PER_POWER: f64 = 32.0;

@@ -2,8 +2,8 @@
 //! their padding.
 //!
 //! Copying costs one pass over the image, far less than gathering every window does, and the lines
-//! of a band are still near when they are read. Windows of lines of a few are gathered all the same:
-//! a tile of rows holds those of several lines then.
+//! of a band are still near when they are read. Windows of lines of a few are gathered all the
+//! same: a tile of rows holds those of several lines then.
 
 use super::{Bytes, Encoding};
 use crate::kernels::patches::Patches;
