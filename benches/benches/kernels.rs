@@ -19,7 +19,7 @@ use nnburst_kernels::kernels::gathered_rows::GatheredRows;
 use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
-use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
@@ -186,6 +186,19 @@ fn gemv(c: &mut Criterion) {
         sums.resize(gemv.sums(), 0);
         gemv.keep(In::of(&x[..]), &mut kept).unwrap();
         gemv.compute(&kept, 1, &mut sums).unwrap();
+    });
+    let (own, sums_of_weights, bias) = (vec![0.01; columns], vec![9; columns], vec![1.0; columns]);
+    let mut reals = vec![0.0; columns];
+    family(c, "gemv_i8_floats", depth * columns, make, |gemv| {
+        let to_floats = ToFloats {
+            scales: &own,
+            sums_of_weights: &sums_of_weights,
+            scale: 0.02,
+            zero_point: 3,
+            bias: In::of(&bias[..]),
+            range: (0.0, f32::INFINITY),
+        };
+        gemv.compute_floats(&kept, &to_floats, &mut sums, Out::of(&mut reals[..])).unwrap();
     });
     let block = 32;
     let (blocks, scales) = (depth / block, vec![0.01; depth / block * columns]);

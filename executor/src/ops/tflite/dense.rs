@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
+use nnburst_kernels::kernels::gemv_i8::ToFloats;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
@@ -160,21 +161,31 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         && products.weights_zero() == 0
     {
         let label = Label { kernel: "tflite_hybrid_i8", form: products.isa(), ..label };
-        let sums_of_weights = products.sums_of_weights().to_vec();
-        let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
-        let most = products.rows_at_a_time().min(of.rows);
         if of.rows == 1 {
+            let no_bias = if has_bias { Vec::new() } else { vec![0.0; of.units] };
+            call.claim(8 * products.sum_stride() + 4 * no_bias.len())?;
+            let (mut scales, mut sums_of_weights) = (scales, products.sums_of_weights().to_vec());
+            scales.resize(products.sum_stride(), 0.0);
+            sums_of_weights.resize(products.sum_stride(), 0);
+            let range = activation.real_range();
             call.emit_with_scratch(label, products.scratch_bytes(1), move |mut io| {
                 let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-                let bias = has_bias.then(|| io.inputs_and_outputs().input::<f32>(2));
+                let bias = if has_bias { io.input::<f32>(2) } else { In::of(&no_bias) };
                 let (kept, sums) = products.split(io.scratch_slice(), 1);
-                let found = way.quantise(isa, from, products.flip(), &mut kept[..of.depth]);
-                products.compute(kept, 1, sums)?;
-                to_floats.run(isa, sums, sums.len(), found, bias, to);
+                let RowScale { scale, zero_point } =
+                    way.quantise(isa, from, products.flip(), &mut kept[..of.depth]);
+                let (scales, sums_of_weights) = (&scales, &sums_of_weights);
+                let to_floats =
+                    ToFloats { scales, sums_of_weights, scale, zero_point, bias, range };
+                products.compute_floats(kept, &to_floats, sums, to)?;
+                activation.finish(to);
                 Ok(())
             });
             return Ok(());
         }
+        let sums_of_weights = products.sums_of_weights().to_vec();
+        let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
+        let most = products.rows_at_a_time().min(of.rows);
         call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
             let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
             let inputs = io.inputs_and_outputs();

@@ -35,7 +35,7 @@ impl OnTheFly {
 
     /// Quantises a row to bytes, in each of which the bits `flip` are then flipped.
     pub(super) fn quantise(self, isa: Isa, row: In<'_, f32>, flip: u8, to: &mut [u8]) -> RowScale {
-        self.quantise_to(isa, row, to, |stored, _| {
+        self.quantise_to(isa, row, to, move |stored, _| {
             let [byte, ..] = (stored + INTEGER).to_bits().to_le_bytes();
             byte ^ flip
         })
@@ -54,39 +54,73 @@ impl OnTheFly {
         to: &mut [T],
         made: impl Fn(f32, f32) -> T + Copy,
     ) -> RowScale {
-        let (mut low, mut high) = (0.0, 0.0);
+        let mut of = RowScale { scale: 1.0, zero_point: 0 };
         // A short row is one piece, and reports nothing.
-        let is_short = row.len() <= PIECE;
-        if is_short {
-            isa.run(Extremes { row, low: &mut low, high: &mut high });
-        } else {
-            for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
-                let row = row.slice(start..row.len().min(start + PIECE));
-                isa.run(Extremes { row, low: &mut low, high: &mut high });
-            }
-        }
-        let (of, range) = match self {
-            Self::Symmetric => (symmetric(low, high), (-127, 127)),
-            Self::Asymmetric => (asymmetric(low, high), (-128, 127)),
-        };
-        let Some((of, inverse)) = of else {
-            to.fill(made(0.0, 0.0));
-            return RowScale { scale: 1.0, zero_point: 0 };
-        };
-        let zero_point = of.zero_point;
-        if is_short {
-            isa.run(Quantise { from: row, inverse, zero_point, range, made, to });
+        if row.len() <= PIECE {
+            isa.run(Short { way: self, row, made, to, of: &mut of });
             return of;
         }
+        let (mut low, mut high) = (0.0, 0.0);
+        for start in poll::each((0..row.len()).step_by(PIECE), PIECE) {
+            let row = row.slice(start..row.len().min(start + PIECE));
+            isa.run(Extremes { row, low: &mut low, high: &mut high });
+        }
+        let Some((found, inverse)) = self.scale(low, high) else {
+            to.fill(made(0.0, 0.0));
+            return of;
+        };
+        of = found;
+        let (zero_point, range) = (of.zero_point, self.range());
         for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
             let from = row.slice(at * PIECE..at * PIECE + to.len());
             isa.run(Quantise { from, inverse, zero_point, range, made, to });
         }
         of
     }
+
+    /// The scale of a row and its inverse; `None` where all are 0.
+    #[inline(always)]
+    fn scale(self, low: f32, high: f32) -> Option<(RowScale, f32)> {
+        match self {
+            Self::Symmetric => symmetric(low, high),
+            Self::Asymmetric => asymmetric(low, high),
+        }
+    }
+
+    fn range(self) -> (i32, i32) {
+        match self {
+            Self::Symmetric => (-127, 127),
+            Self::Asymmetric => (-128, 127),
+        }
+    }
 }
 
-/// The scale and its inverse; `None` where all are 0.
+/// A row of one piece.
+struct Short<'a, T, F> {
+    way: OnTheFly,
+    row: In<'a, f32>,
+    made: F,
+    to: &'a mut [T],
+    of: &'a mut RowScale,
+}
+
+impl<T: Element, F: Fn(f32, f32) -> T> Loop for Short<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { way, row, made, to, of } = self;
+        let (mut low, mut high) = (0.0, 0.0);
+        Extremes { row, low: &mut low, high: &mut high }.run();
+        let Some((found, inverse)) = way.scale(low, high) else {
+            to.fill(made(0.0, 0.0));
+            return;
+        };
+        *of = found;
+        let (zero_point, range) = (found.zero_point, way.range());
+        Quantise { from: row, inverse, zero_point, range, made, to }.run();
+    }
+}
+
+#[inline(always)]
 fn symmetric(low: f32, high: f32) -> Option<(RowScale, f32)> {
     let size = high.max(-low);
     (size != 0.0).then(|| (RowScale { scale: size / 127.0, zero_point: 0 }, 127.0 / size))
@@ -177,7 +211,7 @@ struct Quantise<'a, T, F> {
 impl<T: Element, F: Fn(f32, f32) -> T> Loop for Quantise<'_, T, F> {
     #[inline(always)]
     fn run(self) {
-        const BLOCK: usize = 64;
+        const BLOCK: usize = 32;
         let (zero_point, inverse) = (f32_of(self.zero_point), self.inverse);
         let range = (f32_of(self.range.0), f32_of(self.range.1));
         let made = self.made;

@@ -1,6 +1,6 @@
 //! Rows of bytes by constant weights of bytes, with the dot products of the machine.
 
-use nnburst_kernels::kernels::gemv_i8::GemvBytes;
+use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, Out};
@@ -157,6 +157,18 @@ impl ByteProducts {
         output: Out<'_, u8>,
     ) -> Result<(), String> {
         self.packed.compute_rounded(row, self.rows.flip, rounding, sums, output)
+    }
+
+    /// Floats of the sums of a kept row; `sums` is work memory. Weights have the zero point 0.
+    pub(super) fn compute_floats(
+        &self,
+        kept: &[u8],
+        to_floats: &ToFloats<'_>,
+        sums: &mut [i32],
+        output: Out<'_, f32>,
+    ) -> Result<(), String> {
+        let words = bytemuck::cast_slice(&kept[..self.row_stride()]);
+        self.packed.compute_floats(words, to_floats, sums, output)
     }
 
     /// The sums of so many kept rows, each with its bias.

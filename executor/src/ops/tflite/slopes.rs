@@ -1,8 +1,8 @@
 //! RELUs with a slope below zero.
 
-use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier};
 
-use super::arg::{ElementKind, OperatorCall, refused};
+use super::arg::{Arg, ElementKind, OperatorCall, refused};
 use super::convert::each_integer;
 use super::math::Stored as _;
 use super::unary;
@@ -17,22 +17,49 @@ pub(super) fn leaky_relu(call: &mut OperatorCall<'_, '_>) -> Lowered {
         let leaky = move |x: f32| if x > 0.0 { x } else { x * alpha };
         return unary::each_in_vectors(call, &input, leaky);
     }
-    let (min, max) = result.kind.range();
-    let plain = Multiplier::new(f64::from(input.scale / result.scale));
-    // The multiplier of negative values may be negative itself.
-    let slope = f64::from(input.scale * alpha / result.scale);
-    let steep = Multiplier::new(slope.abs());
-    let is_falling = slope < 0.0;
-    let points = (input.zero_point, result.zero_point);
-    each_integer(call, &input, input.kind, move |x| {
-        let value = x - points.0;
-        let scaled = match value {
-            0.. => plain.apply(value),
-            _ if is_falling => steep.apply(-value),
-            _ => steep.apply(value),
-        };
-        points.1.wrapping_add(scaled).clamp(min, max)
-    })
+    let slopes = Slopes::new(&input, &result, alpha);
+    match input.kind {
+        ElementKind::I16 => {
+            unary::each_in_vectors(call, &input, move |x: i16| i16::stored(slopes.at(i32::from(x))))
+        }
+        kind => each_integer(call, &input, kind, move |x| slopes.at(x)),
+    }
+}
+
+/// The slopes on both sides of zero, of stored values.
+#[derive(Clone, Copy, Debug)]
+struct Slopes {
+    above: BranchlessMultiplier,
+    /// Of negative values; of their amounts where they rise as those fall.
+    below: BranchlessMultiplier,
+    /// All bits where it is of their amounts, else none.
+    falling: i32,
+    points: (i32, i32),
+    range: (i32, i32),
+}
+
+impl Slopes {
+    fn new(input: &Arg, result: &Arg, alpha: f32) -> Self {
+        let slope = f64::from(input.scale * alpha / result.scale);
+        Self {
+            above: Multiplier::new(f64::from(input.scale / result.scale)).into(),
+            below: Multiplier::new(slope.abs()).into(),
+            falling: if slope < 0.0 { -1 } else { 0 },
+            points: (input.zero_point, result.zero_point),
+            range: result.kind.range(),
+        }
+    }
+
+    /// Both sides are computed and chosen from by bits: with a branch, loops become no vectors.
+    #[inline(always)]
+    fn at(self, x: i32) -> i32 {
+        let value = x - self.points.0;
+        let above = self.above.apply(value);
+        let below = self.below.apply((value ^ self.falling) - self.falling);
+        let is_below = value >> 31;
+        let scaled = above & !is_below | below & is_below;
+        self.points.1.wrapping_add(scaled).max(self.range.0).min(self.range.1)
+    }
 }
 
 /// PRELU: slopes of negative values that broadcast; those of 16-bit values have 8 bits, as weights

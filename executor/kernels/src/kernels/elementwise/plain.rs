@@ -58,6 +58,11 @@ fn avx2(work: impl Loop) {
 /// Elements of a block.
 pub(super) const BLOCK: usize = 64;
 
+/// Elements on the stack, where a vector that lay across two lines would take several times as long
+/// to be read back.
+#[repr(align(64))]
+struct Aligned<T>([T; BLOCK]);
+
 /// Elements that take less time one by one than a block that is filled up.
 const FEW: usize = 8;
 
@@ -88,21 +93,22 @@ impl<T: Element, U: Element, F: Fn(T) -> U> Loop for Map<'_, T, U, F> {
         // The last block lies over the one before, or is filled up: read before any is written. It
         // takes its turn in the loop, as a function that is called from more places isn't inlined.
         let last = len.saturating_sub(BLOCK);
-        let mut last_xs = [input.get(0); BLOCK];
-        input.slice(last..len).copy_to(&mut last_xs);
+        let mut last_xs = Aligned([input.get(0); BLOCK]);
+        input.slice(last..len).copy_to(&mut last_xs.0);
         let mut at = 0;
         loop {
             let is_last = at >= last;
-            let xs = if is_last { last_xs } else { input.block::<BLOCK>(at) };
-            let mut ys = [U::default(); BLOCK];
-            ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = each(x));
+            let (from, place) = if is_last { (In::of(&last_xs.0[..]), 0) } else { (input, at) };
+            let xs = Aligned(from.block(place));
+            let mut ys = Aligned([U::default(); BLOCK]);
+            ys.0.iter_mut().zip(&xs.0).for_each(|(y, &x)| *y = each(x));
             if is_last {
                 return match len {
-                    BLOCK.. => output.set_block(last, ys),
-                    _ => output.copy_from(In::of(&ys[..len])),
+                    BLOCK.. => output.set_block(last, ys.0),
+                    _ => output.copy_from(In::of(&ys.0[..len])),
                 };
             }
-            output.set_block(at, ys);
+            output.set_block(at, ys.0);
             at += BLOCK;
         }
     }
@@ -127,17 +133,16 @@ impl<T: Element, U: Element, F: Fn(T, T) -> U> Loop for Zip<'_, T, U, F> {
     fn run(self) {
         let Self { a, b, output, each } = self;
         let len = output.len();
-        let block = |of: In<'_, T>, at: usize| match of.len() == len {
-            true => of.block::<BLOCK>(at),
-            false => [of.get(0); BLOCK],
+        let block = |of: In<'_, T>, at: usize| {
+            Aligned(if of.len() == len { of.block(at) } else { [of.get(0); BLOCK] })
         };
         let one = |of: In<'_, T>, at: usize| of.get(if of.len() == len { at } else { 0 });
         let whole = len / BLOCK * BLOCK;
         for at in (0..whole).step_by(BLOCK) {
             let (xs, ys) = (block(a, at), block(b, at));
-            let mut zs = [U::default(); BLOCK];
-            zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = each(x, y));
-            output.set_block(at, zs);
+            let mut zs = Aligned([U::default(); BLOCK]);
+            zs.0.iter_mut().zip(&xs.0).zip(&ys.0).for_each(|((z, &x), &y)| *z = each(x, y));
+            output.set_block(at, zs.0);
         }
         (whole..len).for_each(|at| output.set(at, each(one(a, at), one(b, at))));
     }

@@ -14,7 +14,7 @@ use crate::simd::Avx2;
 const SIDE: usize = 1;
 
 pub(super) const KERNEL: GemvKernel =
-    GemvKernel { run, single, rounded: None, signed: false, side: SIDE };
+    GemvKernel { run, single, rounded: None, floats: None, signed: false, side: SIDE };
 
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {

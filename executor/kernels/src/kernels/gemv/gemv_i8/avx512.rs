@@ -1,15 +1,23 @@
 //! A panel's sums are one vector.
 
+use super::floats::{FloatRow, Floats};
 use super::kernel::{COLUMNS, GemvKernel, Panels};
 use super::panels::{DotSums, Keep, RoundOnce, groups, panels};
 use crate::kernels::round_once_i8::Row;
 use crate::simd::Avx512;
+use crate::simd::dot::Dot as _;
 
 /// Panels that are summed side by side.
 const SIDE: usize = 8;
 
-pub(super) const KERNEL: GemvKernel =
-    GemvKernel { run, single, rounded: Some(rounded), signed: false, side: SIDE };
+pub(super) const KERNEL: GemvKernel = GemvKernel {
+    run,
+    single,
+    rounded: Some(rounded),
+    floats: Some(floats),
+    signed: false,
+    side: SIDE,
+};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(all: &Panels) {
@@ -48,5 +56,15 @@ unsafe fn rest_rounded(all: &Panels, row: &Row) {
         let finish = RoundOnce::new(isa, row);
         panels::<DotSums<Avx512, 1>, _, SIDE, 1>(isa, all, &finish);
         finish.end(all);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn floats(all: &Panels, row: &FloatRow) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let isa = Avx512::new_unchecked();
+        let finish = Floats::new(isa.vectors(), row);
+        panels::<DotSums<Avx512, 1>, _, SIDE, 1>(isa, all, &finish);
     }
 }

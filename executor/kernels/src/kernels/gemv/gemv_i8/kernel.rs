@@ -1,5 +1,6 @@
 //! The interface of a variant: panels of weights, and the function that multiplies rows by them.
 
+use super::floats::FloatRow;
 use crate::kernels::round_once_i8::Row;
 
 /// Columns of a panel.
@@ -44,6 +45,11 @@ pub(super) struct GemvKernel {
     ///
     /// [`MOST_CHANNELS`]: crate::kernels::round_once_i8::vectors::MOST_CHANNELS
     pub(super) rounded: Option<unsafe fn(&Panels, &Row)>,
+    /// The same, where they become floats.
+    ///
+    /// # Safety
+    /// As for `run`; the floats' row ends in the last panel.
+    pub(super) floats: Option<unsafe fn(&Panels, &FloatRow)>,
     /// True if the row's bytes are taken as signed.
     pub(super) signed: bool,
     /// The panels that are summed side by side. Their lines lie in turns, so that weights are read

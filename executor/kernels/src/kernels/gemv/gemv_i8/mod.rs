@@ -9,6 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod floats;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -18,6 +19,7 @@ mod neon_dot;
 mod panels;
 mod scalar;
 
+pub use self::floats::ToFloats;
 use self::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 use crate::kernels::round_once_i8::RoundOnce;
 use crate::kernels::round_once_i8::vectors::MOST_CHANNELS;

@@ -13,7 +13,7 @@ use crate::simd::Neon;
 const SIDE: usize = 1;
 
 pub(super) const KERNEL: GemvKernel =
-    GemvKernel { run, single, rounded: None, signed: true, side: SIDE };
+    GemvKernel { run, single, rounded: None, floats: None, signed: true, side: SIDE };
 
 #[target_feature(enable = "neon")]
 unsafe fn run(all: &Panels) {

@@ -51,6 +51,13 @@ pub(super) trait PanelSums: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct DotSums<D: Dot, const VECTORS: usize>([D::Sums; VECTORS]);
 
+impl<D: Dot, const VECTORS: usize> DotSums<D, VECTORS> {
+    #[inline(always)]
+    pub(super) fn vectors(self) -> [D::Sums; VECTORS] {
+        self.0
+    }
+}
+
 impl<D: Dot, const VECTORS: usize> PanelSums for DotSums<D, VECTORS> {
     type Isa = D;
     type Word = D::Word;
@@ -111,6 +118,14 @@ pub(super) struct Lines {
     weights: *const i8,
     /// Bytes from the lines of a word to those of the next.
     step: usize,
+}
+
+impl Lines {
+    /// The first of the panels.
+    #[inline(always)]
+    pub(super) fn panel(&self) -> usize {
+        self.panel
+    }
 }
 
 /// All panels by `ROWS` rows at a time, in groups of `SIDE` panels whose lines lie in turns. A row

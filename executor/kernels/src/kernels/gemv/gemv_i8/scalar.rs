@@ -3,7 +3,7 @@
 use super::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 
 pub(super) const KERNEL: GemvKernel =
-    GemvKernel { run: panels, single: panels, rounded: None, signed: false, side: 1 };
+    GemvKernel { run: panels, single: panels, rounded: None, floats: None, signed: false, side: 1 };
 
 unsafe fn panels(panels: &Panels) {
     let columns = panels.panels * COLUMNS;

@@ -104,3 +104,63 @@ fn bytes_of_sums_in_registers_are_those_of_kept_ones() {
         }
     }
 }
+
+#[test]
+fn floats_of_sums_in_registers_are_those_of_kept_ones() {
+    let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed();
+    for variant in VARIANTS.all() {
+        for depth in [1, 4, 7, 64, 132] {
+            for columns in [1, 8, 15, 16, 17, 31, 48, 63, 64, 80, 130, 257] {
+                let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
+                let zeros = vec![0; columns];
+                let gemv = GemvBytes::new(variant.isa, &weights, depth, 0, &zeros).unwrap();
+                let x: Vec<i8> = (0..depth).map(byte).collect();
+                let mut kept = vec![0; gemv.words()];
+                gemv.keep(In::of(&x), &mut kept).unwrap();
+                let mut sums = vec![0; gemv.sums()];
+                gemv.compute(&kept, 1, &mut sums).unwrap();
+                let mut scales: Vec<f32> = (0..columns).map(|i| f32::from(byte(i)) / 7.0).collect();
+                // A scale of no number makes sums that stay none.
+                scales[columns / 2] = f32::NAN;
+                scales.resize(gemv.sums(), 0.0);
+                let sums_of_weights: Vec<i32> =
+                    (0..gemv.sums()).map(|i| i32::from(byte(i)) * 1000).collect();
+                let bias: Vec<f32> = (0..columns).map(|i| f32::from(byte(i + 1)) * 9.0).collect();
+                for bias in [vec![0.0; columns], bias] {
+                    let to_floats = ToFloats {
+                        scales: &scales,
+                        sums_of_weights: &sums_of_weights,
+                        scale: 0.03,
+                        zero_point: -5,
+                        bias: In::of(&bias),
+                        range: (-900.0, 5000.0),
+                    };
+                    let mut got = vec![7.0; columns + 1];
+                    let (reals, behind) = got.split_at_mut(columns);
+                    let output = Out::of(reals);
+                    let mut work = vec![0; gemv.sums()];
+                    gemv.compute_floats(&kept, &to_floats, &mut work, output).unwrap();
+                    for (at, &real) in reals.iter().enumerate() {
+                        #[expect(clippy::cast_precision_loss, reason = "as the kernels convert")]
+                        let number = (sums[at] + 5 * sums_of_weights[at]) as f32;
+                        let want = number * (0.03 * scales[at]) + bias[at];
+                        let want = if want.is_nan() { want } else { want.clamp(-900.0, 5000.0) };
+                        let same = real == want || real.is_nan() && want.is_nan();
+                        assert!(same, "{:?} {depth}x{columns} {at}: {real}, {want}", variant.isa);
+                    }
+                    assert_eq!(behind, [7.0]);
+                    // As many of everything as there are columns, or it is as without.
+                    let mut short = ToFloats { scales: &scales[1..], ..to_floats };
+                    let output = Out::of(reals);
+                    assert!(gemv.compute_floats(&kept, &short, &mut work, output).is_err());
+                    short = ToFloats { sums_of_weights: &[], ..to_floats };
+                    assert!(gemv.compute_floats(&kept, &short, &mut work, output).is_err());
+                    short = ToFloats { bias: In::of(&[]), ..to_floats };
+                    assert!(gemv.compute_floats(&kept, &short, &mut work, output).is_err());
+                    assert!(gemv.compute_floats(&[], &to_floats, &mut work, output).is_err());
+                    assert!(gemv.compute_floats(&kept, &to_floats, &mut [], output).is_err());
+                }
+            }
+        }
+    }
+}
