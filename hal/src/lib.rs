@@ -69,8 +69,8 @@ mod versions;
 pub use budget::{Amounts, Budget, Charge, Exhausted, Resource, SettingOf};
 pub use diagnostics::{
     FlowEnd, Latencies, LatencyRecorder, Layer, Phase, Span, Tracer, Tracing, VlogMask, VlogTag,
-    dot, log_dot, read_vlog_mask, set_vlog_mask, start_tracing, start_tracing_from_env, trace_flow,
-    trace_past, trace_span, trace_to, vlog_is_on,
+    dot, is_traced, log_dot, read_vlog_mask, set_vlog_mask, start_tracing, start_tracing_from_env,
+    trace_flow, trace_past, trace_span, trace_to, vlog_is_on,
 };
 pub use error::{HalError, Result};
 pub use fallible::{try_collect, try_copied, try_filled};

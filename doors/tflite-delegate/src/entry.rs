@@ -20,7 +20,12 @@ type ReportError = Option<unsafe extern "C" fn(*const c_char)>;
 
 /// What a kernel's `init` returns: never null, for hosts run what has none. A host makes no two
 /// calls of one interpreter at a time.
-type UserData = Result<DelegateKernel, String>;
+struct UserData {
+    /// Beside the kernel, so that it can be borrowed with it: a count that is taken by each call
+    /// would cost a tiny network a part of its time.
+    log: Log,
+    kernel: Result<DelegateKernel, String>,
+}
 
 /// The log of calls without a delegate, and of panics.
 fn log() -> &'static Log {
@@ -154,17 +159,21 @@ unsafe extern "C" fn kernel_init(
     _: usize,
 ) -> *mut c_void {
     let params: *const TfLiteDelegateParams = params.cast();
-    let made: UserData = guarded(log(), Err("internal error".to_owned()), || {
+    let mut log_of_kernel = log().clone();
+    let kernel = guarded(log(), Err("internal error".to_owned()), || {
         // SAFETY: the caller's promise.
         let subset = unsafe { Subset::of(params) }.ok_or("no partition")?;
         // SAFETY: as above; not null, as the subset was read.
         let shared = unsafe { shared((*params).delegate) }.ok_or("no delegate")?;
         match shared.chosen(&subset) {
-            Some(part) => Ok(DelegateKernel::new(shared, part)),
+            Some(part) => {
+                log_of_kernel = shared.log.clone();
+                Ok(DelegateKernel::new(shared, part))
+            }
             None => Err(KernelError::Unknown(subset).to_string()),
         }
     });
-    Box::into_raw(Box::new(made)).cast()
+    Box::into_raw(Box::new(UserData { log: log_of_kernel, kernel })).cast()
 }
 
 /// # Safety
@@ -212,10 +221,10 @@ unsafe fn with_kernel(
     let Some(data) = (unsafe { node.user_data.cast::<UserData>().as_mut() }) else {
         return ERROR;
     };
-    let error = match data {
+    let UserData { log, kernel } = data;
+    let error = match kernel {
         Ok(kernel) => {
-            let shared = Arc::clone(kernel.shared());
-            let called = guarded(&shared.log, None, || {
+            let called = guarded(log, None, || {
                 Some(call(kernel, &mut host).map_err(|error| error.to_string()))
             });
             called.unwrap_or_else(|| Err("internal error, see the log".to_owned()))

@@ -69,10 +69,6 @@ impl DelegateKernel {
         Self { shared, part, is_dynamic: false, run: None }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<DelegateState> {
-        &self.shared
-    }
-
     /// Compiles for the shapes that the inputs have now, if they are others than before. Where
     /// inputs have none before the operators before them run, that is done then.
     ///

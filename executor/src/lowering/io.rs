@@ -145,6 +145,10 @@ impl<'a> Io<'a> {
     pub fn scratch(&self) -> ViewMut<'a> {
         let all = resolve(&self.step.scratch, self.slots);
         let len = self.step.scratch_share;
+        if self.share == 0 && len <= all.len() {
+            // SAFETY: within the step's scratch.
+            return unsafe { ViewMut::from_raw(all.as_mut_ptr(), len) };
+        }
         let start = self.share.saturating_mul(share_stride(len));
         if start.checked_add(len).is_none_or(|end| end > all.len()) {
             return ViewMut::of(&mut []);

@@ -45,7 +45,7 @@ pub(crate) struct Stage {
 
 /// A run is polled about this often between steps, in nanoseconds: a look at who else wants the
 /// core takes as long as a part of a tiny network's step.
-const POLL_EVERY: u64 = 2_000;
+const POLL_EVERY: u64 = 5_000;
 
 /// Has a run be polled ahead of the first step, and of those that come long enough after one that
 /// is polled.

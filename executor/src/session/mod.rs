@@ -111,6 +111,12 @@ struct Orders<'a> {
 }
 
 impl Orders<'_> {
+    /// Returns whether steps are timed or traced, or not quite taken.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.warm_up.is_some() || self.times.is_some() || nnburst_hal::is_traced()
+    }
+
     /// Returns whether the run may go on.
     #[inline]
     fn check(&mut self) -> Result<(), Halt> {

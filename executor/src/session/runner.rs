@@ -20,7 +20,7 @@ use super::{Input, Orders, Output, StepTime};
 use crate::lowering::context::Context;
 use crate::lowering::io::{SlotMemory, resolve};
 use crate::lowering::state::{ArgumentShape, State, Storage};
-use crate::lowering::step::{DynamicTarget, Place, Step, Work};
+use crate::lowering::step::{DynamicTarget, Place, Run, Step, Work};
 use crate::lowering::{CompileError, Control, DynamicOutput, Io, RunError};
 use crate::plan::{Stage, Tail, lower};
 
@@ -177,7 +177,7 @@ impl Runner {
         check_count("input", inputs.len(), graph.inputs.len())?;
         check_count("output", sink.len(), graph.outputs.len())?;
         for (shape, &operand) in self.shapes.iter_mut().zip(&graph.outputs) {
-            shape.dimensions.clone_from(&graph.operands[operand].dimensions);
+            tell(&mut shape.dimensions, &graph.operands[operand].dimensions);
             shape.is_sufficient = true;
         }
         let found = self.root(context, inputs, sink, orders)?;
@@ -246,11 +246,15 @@ impl Walk<'_, '_, '_, '_> {
         loop {
             let Node { stage, arena, made, inner, next, .. } = node;
             self.bind(stage, arena, outputs_from)?;
+            let is_watched = self.orders.is_watched();
             for step in &stage.steps {
                 if step.polls {
                     self.orders.check()?;
                 }
-                self.step(step)?;
+                match &step.work {
+                    Work::Whole(run) if !is_watched => self.whole(step, run)?,
+                    _ => self.step(step)?,
+                }
             }
             if self.orders.warm_up.is_some() {
                 return Ok(());
@@ -300,7 +304,7 @@ impl Walk<'_, '_, '_, '_> {
     ) -> Result<(), RunError> {
         for known in &stage.outputs {
             if let Some(shape) = self.shapes.get_mut(known.index) {
-                shape.dimensions.clone_from(&known.dimensions);
+                tell(&mut shape.dimensions, &known.dimensions);
             }
         }
         let mut short = None;
@@ -348,6 +352,15 @@ impl Walk<'_, '_, '_, '_> {
     }
 
     #[inline]
+    fn whole(&self, step: &Step, run: &Run) -> Result<(), RunError> {
+        let ran = run(Io::new(self.slots, step));
+        // What a poll inside it ended computed nothing, however it came back.
+        poll::halted()?;
+        ran.map_err(|what| failed(step, what))
+    }
+
+    /// A step of any kind, whoever watches: a function of its own, as nobody does at most times.
+    #[inline(never)]
     fn step(&mut self, step: &Step) -> Result<(), RunError> {
         if self.orders.warm_up.is_some() {
             let io = Io::new(self.slots, step);
@@ -356,12 +369,7 @@ impl Walk<'_, '_, '_, '_> {
         let _span = trace_span(Layer::Cpu, Phase::Computation, step.name);
         let start = self.orders.times.is_some().then(Instant::now);
         match &step.work {
-            Work::Whole(run) => {
-                let ran = run(Io::new(self.slots, step));
-                // What a poll inside it ended computed nothing, however it came back.
-                poll::halted()?;
-                ran.map_err(|what| failed(step, what))?;
-            }
+            Work::Whole(run) => self.whole(step, run)?,
             Work::Bands { count, pieces, shared, run } => {
                 let team = self.orders.team.as_deref_mut().filter(|_| *shared);
                 run_bands(*count, *pieces, self.orders.control, team, |thread, bands| {
@@ -447,6 +455,15 @@ impl Walk<'_, '_, '_, '_> {
             shapes.push(dimensions);
         }
         Ok(Guard::Shapes(shapes))
+    }
+}
+
+/// Replaces extents by others, which mostly are what they were.
+#[inline]
+fn tell(extents: &mut Vec<u32>, now: &[u32]) {
+    if extents != now {
+        extents.clear();
+        extents.extend_from_slice(now);
     }
 }
 

@@ -236,8 +236,9 @@ impl Running<'_> {
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static TRACER: RwLock<Option<Tracer>> = RwLock::new(None);
 
+/// Returns whether spans of this process are written.
 #[inline]
-fn is_on() -> bool {
+pub fn is_traced() -> bool {
     // Relaxed: the lock hands the tracer over.
     IS_ON.load(Ordering::Relaxed)
 }
@@ -254,7 +255,7 @@ fn set(tracer: &Tracer) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
     *current = Some(tracer.clone());
-    // Relaxed: as in `is_on`.
+    // Relaxed: as in `is_traced`.
     IS_ON.store(true, Ordering::Relaxed);
     Ok(())
 }
@@ -295,7 +296,7 @@ pub struct Tracing(());
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        // Relaxed: as in `is_on`. A span that has begun is written all the same.
+        // Relaxed: as in `is_traced`. A span that has begun is written all the same.
         IS_ON.store(false, Ordering::Relaxed);
         *TRACER.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -304,7 +305,7 @@ impl Drop for Tracing {
 /// Begins a span of this process; one load where no spans are written.
 #[inline]
 pub fn trace_span(layer: Layer, phase: Phase, detail: &str) -> Span<'_> {
-    if !is_on() {
+    if !is_traced() {
         return Span(None);
     }
     current().map_or(Span(None), |tracer| tracer.span(layer, phase, detail))
@@ -313,7 +314,7 @@ pub fn trace_span(layer: Layer, phase: Phase, detail: &str) -> Span<'_> {
 /// Writes a span that is over; one load where no spans are written.
 #[inline]
 pub fn trace_past(layer: Layer, phase: Phase, detail: &str, start: TimePoint, end: TimePoint) {
-    if is_on()
+    if is_traced()
         && let Some(tracer) = current()
     {
         Running { tracer, layer, phase, detail, start }.end(end);
@@ -333,7 +334,7 @@ pub enum FlowEnd {
 /// process. One load where no spans are written.
 #[inline]
 pub fn trace_flow(end: FlowEnd, category: &str, id: u64, at: TimePoint) {
-    if is_on()
+    if is_traced()
         && let Some(tracer) = current()
     {
         tracer.flow(end, category, id, at);
