@@ -383,6 +383,10 @@ fn elementwise(c: &mut Criterion) {
     family(c, "transcendental_f32", ELEMENTS, make, |map| {
         map.compute(In::of(&a[..]), Out::of(&mut y[..]));
     });
+    let make = |isa| Map::new(isa, Function::SigmoidByTable);
+    family(c, "sigmoid_by_table_f32", ELEMENTS, make, |map| {
+        map.compute(In::of(&a[..]), Out::of(&mut y[..]));
+    });
     family(
         c,
         "elu_f32",

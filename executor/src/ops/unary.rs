@@ -71,7 +71,7 @@ fn lower_log(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 /// A function in vectors.
-fn emit_map(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
+pub(super) fn emit_map(op: &mut OpBuilder<'_>, function: Function) -> Lowered {
     let map = Map::new(op.isa(), function);
     let shape = op.input(0)?.shape;
     op.set_output(0, shape.clone())?;

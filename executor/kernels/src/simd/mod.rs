@@ -5,6 +5,7 @@
 //!   kernel       kernels written once, over the vectors of any instruction set
 //!   variants     tables of a kernel's variants, of which a plan takes the best
 //!   vector_f32   vectors of f32
+//!   vector_f64   as many f64, with tables of powers of two
 //!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
 //!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
@@ -41,6 +42,7 @@ pub mod requantise;
 pub mod turn;
 mod variants;
 pub(crate) mod vector_f32;
+pub(crate) mod vector_f64;
 pub(crate) mod vector_i32;
 
 pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};

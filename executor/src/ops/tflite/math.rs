@@ -62,67 +62,6 @@ pub(super) fn rational_tanh(x: f32) -> f32 {
     (square * x * at_square(&NUMERATOR) + x) / at_square(&DENOMINATOR)
 }
 
-/// The exponential as the C library of the interpreter has it, to the bit: in doubles, by a table
-/// of 32nds of a power of two and a polynomial between them.
-#[inline(always)]
-pub(super) fn exponential(x: f32) -> f32 {
-    const PER_POWER: f64 = 32.0;
-    // Added, it leaves of a double the nearest integer in the low bits.
-    const TO_INTEGER: f64 = (3u64 << 51) as f64;
-    let parts = f64::from(x.clamp(-104.0, 89.0)) * (std::f64::consts::LOG2_E * PER_POWER);
-    let shifted = parts + TO_INTEGER;
-    let rest = parts - (shifted - TO_INTEGER);
-    let whole = shifted.to_bits();
-    // The table's values have the part of the exponent taken off that the integer brings along.
-    let power = POWERS[(whole & 31) as usize].wrapping_add(whole << 47);
-    let square = rest * rest;
-    let high =
-        CUBIC / (PER_POWER * PER_POWER * PER_POWER) * rest + SQUARE / (PER_POWER * PER_POWER);
-    let polynomial = high * square + (LINEAR / PER_POWER * rest + 1.0);
-    narrow(polynomial * f64::from_bits(power))
-}
-
-/// Of `2^x - 1 - x ln 2`, as powers of `x` up to a half.
-const CUBIC: f64 = f64::from_bits(0x3fac_6af8_4b91_2394);
-const SQUARE: f64 = f64::from_bits(0x3fce_bfce_50fa_c4f3);
-const LINEAR: f64 = f64::from_bits(0x3fe6_2e42_ff0c_52d6);
-
-/// `2^(i / 32)`, less `i` 32nds of a step of the exponent.
-const POWERS: [u64; 32] = [
-    0x3ff0_0000_0000_0000,
-    0x3fef_d9b0_d315_8574,
-    0x3fef_b558_6cf9_890f,
-    0x3fef_9301_d012_5b51,
-    0x3fef_72b8_3c7d_517b,
-    0x3fef_5487_3168_b9aa,
-    0x3fef_387a_6e75_6238,
-    0x3fef_1e9d_f51f_dee1,
-    0x3fef_06fe_0a31_b715,
-    0x3fee_f1a7_373a_a9cb,
-    0x3fee_dea6_4c12_3422,
-    0x3fee_ce08_6061_892d,
-    0x3fee_bfda_d536_2a27,
-    0x3fee_b42b_569d_4f82,
-    0x3fee_ab07_dd48_5429,
-    0x3fee_a47e_b03a_5585,
-    0x3fee_a09e_667f_3bcd,
-    0x3fee_9f75_e8ec_5f74,
-    0x3fee_a114_73eb_0187,
-    0x3fee_a589_994c_ce13,
-    0x3fee_ace5_422a_a0db,
-    0x3fee_b737_b0cd_c5e5,
-    0x3fee_c491_82a3_f090,
-    0x3fee_d503_b23e_255d,
-    0x3fee_e89f_995a_d3ad,
-    0x3fee_ff76_f2fb_5e47,
-    0x3fef_199b_dd85_529c,
-    0x3fef_3720_dcef_9069,
-    0x3fef_5818_dcfb_a487,
-    0x3fef_7c97_337b_9b5f,
-    0x3fef_a4af_a2a4_90da,
-    0x3fef_d076_5b6e_4540,
-];
-
 /// The low 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "wrapping is what is asked for")]
 pub(super) fn low(x: i64) -> i32 {
@@ -283,20 +222,6 @@ pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 2
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_exponential_is_within_half_a_unit_and_a_hundredth() {
-        for at in -8700..8870 {
-            let x = f32_of(at) / 100.0;
-            let (got, want) = (f64::from(exponential(x)), f64::from(x).exp());
-            assert!((got - want).abs() <= want * 2f64.powi(-24) * 1.02, "{x}: {got}, {want}");
-        }
-        for (x, want) in [(0.0, 1.0), (-200.0, 0.0), (-103.98, 0.0), (88.73, f32::INFINITY)] {
-            assert!(exponential(x).to_bits() == f32::to_bits(want), "{x}");
-        }
-        assert!(exponential(f32::NAN).is_nan());
-        assert_eq!(exponential(f32::INFINITY), f32::INFINITY);
-    }
 
     #[test]
     fn shifts_out_of_range_are_by_their_low_bits() {

@@ -27,6 +27,7 @@ mod dense;
 mod depthwise;
 mod dots;
 mod fourier;
+mod gelu;
 mod hybrid_conv;
 mod hybrid_groups;
 mod hybrid_transpose;
@@ -259,7 +260,7 @@ fn lowering(number: u16) -> Option<Lower> {
         147 => shapes::bucketize,
         148 => |call| random::distributed(call, Distribution::Uniform),
         149 => random::multinomial,
-        150 => unary::gelu,
+        150 => gelu::gelu,
         151 => moves::dynamic_update_slice,
         152 => unary::relu_0_to_1,
         153 => |call| segments::unsorted(call, Combine::Product),

@@ -1,20 +1,18 @@
 //! Operations on each element of a tensor.
 
-use std::f32::consts::{FRAC_2_SQRT_PI, SQRT_2};
-
 use half::f16;
 use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::kernels::spans::in_chunks;
-use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
+use nnburst_kernels::kernels::transcendental_f32::Function;
 use nnburst_kernels::tensor::quant::{Multiplier, fixed};
 use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::convert::each_integer;
-use super::math::{Stored, cut_i32, exponential, f32_of, low, round_i32, table};
+use super::math::{Stored, cut_i32, f32_of, low, round_i32, table};
 use super::tables::{between, wide_table};
-use crate::lowering::{Label, Lowered};
-use crate::ops::support::{emit_each, plain};
+use crate::lowering::Lowered;
+use crate::ops::unary::emit_map;
 
 /// Input and result, of one type and shape.
 pub(super) fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
@@ -26,7 +24,7 @@ pub(super) fn pair(call: &mut OperatorCall<'_, '_>) -> Lowered<(Arg, Arg)> {
     Ok((input, result))
 }
 
-fn each<T: Element, U: Element>(
+pub(super) fn each<T: Element, U: Element>(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     f: impl Fn(T) -> U + Send + Sync + 'static,
@@ -81,52 +79,6 @@ pub(super) fn real(call: &mut OperatorCall<'_, '_>, f: fn(f32) -> f32) -> Lowere
         }
         kind => Err(refused(0, kind).into()),
     }
-}
-
-/// GELU, by its approximation with a hyperbolic tangent or by the error function.
-pub(super) fn gelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
-    let tanh: fn(f32) -> f32 = |x| {
-        let inner = FRAC_2_SQRT_PI / SQRT_2 * (x + 0.044_715 * x * x * x);
-        0.5 * x * (1.0 + inner.tanh())
-    };
-    let erf: fn(f32) -> f32 = |x| 0.5 * x * complement(x * -(0.5f32.sqrt()));
-    let is_by_tanh = call.flag(0)?;
-    let input = call.arg(0)?;
-    if [input.kind, call.result(0)?.kind] != [ElementKind::F32; 2] {
-        return real(call, if is_by_tanh { tanh } else { erf });
-    }
-    let function = if is_by_tanh { Function::GeluByTanh } else { Function::Gelu };
-    let map = Map::new(call.isa(), function);
-    let shape = call.set(0, &input.shape)?;
-    let label = Label { form: map.isa(), ..plain("gelu", &shape, 0) };
-    emit_each(call, label, move |from, to| {
-        map.compute(from, to);
-        Ok(())
-    });
-    Ok(())
-}
-
-/// The complementary error function, in double precision.
-fn complement(x: f32) -> f32 {
-    super::math::narrow(libm_erfc(f64::from(x)))
-}
-
-/// `erfc(x)`: a series of the error function near 0, a continued fraction elsewhere.
-fn libm_erfc(x: f64) -> f64 {
-    let size = x.abs();
-    let tail = if size < 2.5 {
-        let (mut sum, mut term) = (size, size);
-        for n in 1..80 {
-            let n = f64::from(n);
-            term *= -size * size / n;
-            sum += term / (2.0 * n + 1.0);
-        }
-        1.0 - sum * std::f64::consts::FRAC_2_SQRT_PI
-    } else {
-        let fraction = (1..60).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
-        (-size * size).exp() / fraction / std::f64::consts::PI.sqrt()
-    };
-    if x < 0.0 { 2.0 - tail } else { tail }
 }
 
 /// To the nearest integer, halves to the even one.
@@ -306,36 +258,33 @@ pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
     })
 }
 
-/// LOGISTIC of a float. Choices are made by masks: a jump in it, and loops are no vectors.
-#[inline(always)]
-fn logistic_of(x: f32) -> f32 {
-    // Where the interpreter takes it for something else.
-    let (is_exponential, is_one) = (x < -9.0, x > 16.619_047);
-    let sign = u32::from(!is_exponential) << 31;
-    let power = exponential(f32::from_bits(x.to_bits() ^ sign));
-    let usual = chosen(is_one, 1.0, 1.0 / (1.0 + power));
-    chosen(is_exponential, power, usual)
-}
-
-/// The first of two floats if `is_first`.
-#[inline(always)]
-fn chosen(is_first: bool, first: f32, second: f32) -> f32 {
-    let mask = u32::from(is_first).wrapping_neg();
-    f32::from_bits((first.to_bits() & mask) | (second.to_bits() & !mask))
-}
-
 /// LOGISTIC: of floats as the interpreter computes it, to the bit; of 16-bit values eight points to
 /// each power, by a table of half of them.
 pub(super) fn logistic(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, _) = pair(call)?;
     if input.kind == ElementKind::F32 {
-        return each_in_vectors(call, &input, logistic_of);
+        return emit_map(call, Function::SigmoidByTable);
     }
-    if input.kind != ElementKind::I16 {
-        return real(call, |x| 1.0 / (1.0 + (-x).exp()));
+    match input.kind {
+        ElementKind::F16 => {
+            return each(call, &input, |x: f16| f16::from_f32(logistic_of(x.into())));
+        }
+        ElementKind::I16 => {}
+        _ => return real(call, |x| 1.0 / (1.0 + (-x).exp())),
     }
     let table = points(Scale16::of(&input, 3), Scale16::logistic);
     each(call, &input, move |x: i16| table[place_of(x)])
+}
+
+/// That of a float, which is the exponential or 1 where the interpreter takes it for that.
+fn logistic_of(x: f32) -> f32 {
+    if x < -9.0 {
+        x.exp()
+    } else if x > 16.619_047 {
+        1.0
+    } else {
+        1.0 / (1.0 + (-x).exp())
+    }
 }
 
 pub(super) fn tanh(call: &mut OperatorCall<'_, '_>) -> Lowered {

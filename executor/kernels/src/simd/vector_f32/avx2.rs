@@ -1,20 +1,21 @@
 //! Eight floats.
 
 use core::arch::x86_64::{
-    __m128, __m256, __m256i, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_max_ps,
+    __m128, __m256, __m256i, _CMP_LT_OQ, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_max_ps,
     _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps,
     _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps,
     _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_ps,
-    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32,
+    _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
+    _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
     _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
     _mm256_sub_ps,
 };
 
 use super::{F32Simd, HALF_ROOT};
 use crate::simd::Avx2;
+use crate::simd::vector_f64::F64x8;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x8(pub(crate) __m256);
@@ -40,6 +41,8 @@ unsafe fn power_of_two(n: __m256i) -> __m256 {
 
 impl F32Simd for F32x8 {
     type Isa = Avx2;
+
+    type F64 = F64x8;
 
     const LANES: usize = 8;
 
@@ -224,6 +227,15 @@ impl F32Simd for F32x8 {
     fn where_negative(self, of: Self, others: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm256_blendv_ps(others.0, self.0, of.0) })
+    }
+
+    #[inline(always)]
+    fn where_less(self, a: Self, b: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let mask = _mm256_cmp_ps::<_CMP_LT_OQ>(a.0, b.0);
+            Self(_mm256_blendv_ps(others.0, self.0, mask))
+        }
     }
 
     #[inline(always)]

@@ -1,19 +1,21 @@
 //! Sixteen floats; what is less than a vector under a mask.
 
 use core::arch::x86_64::{
-    __m512, _mm_add_ps, _mm_set_ss, _mm_storeu_ps, _mm256_add_ps, _mm256_castps256_ps128,
-    _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_ps, _mm512_and_si512,
-    _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256, _mm512_castsi512_ps,
-    _mm512_cvtepi32_ps, _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps,
-    _mm512_or_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps,
+    __m512, _CMP_LT_OQ, _mm_add_ps, _mm_set_ss, _mm_storeu_ps, _mm256_add_ps,
+    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_ps,
+    _mm512_and_si512, _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256,
+    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_div_ps,
+    _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps, _mm512_or_ps,
+    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
+    _mm512_srai_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps,
 };
 
 use super::avx2::{F32x8, folded};
 use super::{F32Simd, HALF_ROOT};
 use crate::simd::Avx512;
+use crate::simd::vector_f64::F64x16;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x16(pub(crate) __m512);
@@ -26,6 +28,8 @@ fn mask(count: usize) -> u16 {
 
 impl F32Simd for F32x16 {
     type Isa = Avx512;
+
+    type F64 = F64x16;
 
     const LANES: usize = 16;
 
@@ -175,6 +179,15 @@ impl F32Simd for F32x16 {
         // SAFETY: a vector is proof of the instruction set.
         unsafe {
             let mask = _mm512_movepi32_mask(_mm512_castps_si512(of.0));
+            Self(_mm512_mask_blend_ps(mask, others.0, self.0))
+        }
+    }
+
+    #[inline(always)]
+    fn where_less(self, a: Self, b: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe {
+            let mask = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a.0, b.0);
             Self(_mm512_mask_blend_ps(mask, others.0, self.0))
         }
     }

@@ -1,4 +1,4 @@
-//! Vectors of floats.
+//! Vectors of floats; what those of doubles, as many, do for them.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -26,6 +26,9 @@ pub(crate) const HALF_ROOT: i32 = 0x3f35_04f3;
 pub(crate) trait F32Simd: Copy {
     /// The proof of the instruction set.
     type Isa: Simd;
+
+    /// As many doubles.
+    type F64: F64Simd<F32 = Self>;
 
     /// Floats of a vector.
     const LANES: usize;
@@ -85,7 +88,7 @@ pub(crate) trait F32Simd: Copy {
     /// The product with `factor` and then the sum with `addend`, rounded once.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
 
-    /// The larger number; either where one of them is none.
+    /// The larger number; NaN where `other` is one, either where `self` alone is.
     fn larger(self, other: Self) -> Self;
 
     /// NaN stays NaN.
@@ -114,6 +117,9 @@ pub(crate) trait F32Simd: Copy {
     /// These numbers where the sign of `of` is set, elsewhere the others.
     fn where_negative(self, of: Self, others: Self) -> Self;
 
+    /// These numbers where `a` is less than `b`, elsewhere the others.
+    fn where_less(self, a: Self, b: Self, others: Self) -> Self;
+
     /// The first `count` lanes, and those of `others` behind them.
     fn first_or(self, count: usize, others: Self) -> Self;
 
@@ -128,6 +134,63 @@ pub(crate) trait F32Simd: Copy {
 
     /// The largest lane of each.
     fn largest(four: [Self; 4]) -> [f32; 4];
+}
+
+/// As many doubles as a vector of floats has lanes, in several registers.
+///
+/// All methods are always inlined, so that nothing is left of them but the instructions.
+pub(crate) trait F64Simd: Copy {
+    /// The vector of floats.
+    type F32: F32Simd<F64 = Self>;
+
+    /// Floats as doubles.
+    fn widen(floats: Self::F32) -> Self;
+
+    /// The nearest floats.
+    fn narrow(self) -> Self::F32;
+
+    /// One number in all lanes of another vector.
+    fn filled(self, x: f64) -> Self;
+
+    fn sub(self, other: Self) -> Self;
+
+    fn mul(self, other: Self) -> Self;
+
+    /// The product with `factor` and then the sum with `addend`, rounded once.
+    fn mul_add(self, factor: Self, addend: Self) -> Self;
+
+    /// [`PowerTable::at`] of the bits of each lane.
+    fn powers(self, table: &PowerTable) -> Self;
+}
+
+/// Powers of two at each 32nd between 1 and 2.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct PowerTable {
+    /// The upper halves of the bits, and the lower ones.
+    pub(super) halves: [[u32; 32]; 2],
+}
+
+impl PowerTable {
+    /// The table of the bits of `2^(i / 32)`, less `i` 32nds of a step of the exponent.
+    #[expect(clippy::cast_possible_truncation, reason = "halves")]
+    pub(crate) const fn new(bits: [u64; 32]) -> Self {
+        let mut halves = [[0; 32]; 2];
+        let mut at = 0;
+        while at < 32 {
+            halves[0][at] = (bits[at] >> 32) as u32;
+            halves[1][at] = bits[at] as u32;
+            at += 1;
+        }
+        Self { halves }
+    }
+
+    /// `2^(n / 32)` of an integer in the lowest bits, where that is a normal number; else any.
+    #[inline(always)]
+    pub(crate) fn at(&self, n: u64) -> f64 {
+        let [high, low] = self.halves.map(|half| u64::from(half[(n & 31) as usize]));
+        f64::from_bits((high << 32 | low).wrapping_add(n << 47))
+    }
 }
 
 #[cfg(test)]

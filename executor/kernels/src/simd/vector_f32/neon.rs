@@ -11,6 +11,7 @@ use core::arch::aarch64::{
 
 use super::{F32Simd, HALF_ROOT};
 use crate::simd::Neon;
+use crate::simd::vector_f64::F64x4;
 
 #[derive(Clone, Copy)]
 pub(crate) struct F32x4(pub(crate) float32x4_t);
@@ -29,6 +30,8 @@ unsafe fn power_of_two(n: int32x4_t) -> float32x4_t {
 
 impl F32Simd for F32x4 {
     type Isa = Neon;
+
+    type F64 = F64x4;
 
     const LANES: usize = 4;
 
@@ -197,6 +200,12 @@ impl F32Simd for F32x4 {
     fn where_negative(self, of: Self, others: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { vbslq_f32(vcltzq_s32(vreinterpretq_s32_f32(of.0)), self.0, others.0) })
+    }
+
+    #[inline(always)]
+    fn where_less(self, a: Self, b: Self, others: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vbslq_f32(vcltq_f32(a.0, b.0), self.0, others.0) })
     }
 
     #[inline(always)]

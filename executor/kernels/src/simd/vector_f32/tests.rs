@@ -47,6 +47,15 @@ impl Kernel for Lanes {
             lanes(a.where_negative(b, c)),
             of(&|at| if y(at) < 0.0 { x(at) } else { xs[2 * S::F32::LANES + at] })
         );
+        assert_eq!(
+            lanes(a.where_less(b, low, c)),
+            of(&|at| if y(at) < -3.0 { x(at) } else { xs[2 * S::F32::LANES + at] })
+        );
+        let none = S::F32::splat(isa, f32::NAN);
+        assert!(lanes(a.larger(none)).iter().all(|x| x.is_nan()));
+        assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
+        assert_eq!(lanes(a.where_less(none, b, c)), lanes(c));
+        assert_eq!(lanes(a.where_less(b, b.filled(-f32::NAN), c)), lanes(c));
         for (lane, four) in S::F32::sums([a, b, c, d]).into_iter().zip(xs.chunks(S::F32::LANES)) {
             assert!((lane - four.iter().sum::<f32>()).abs() < 1e-3);
         }

@@ -9,7 +9,8 @@
 pub(super) mod scalar;
 pub(super) mod vectors;
 
-use self::vectors::{Elu, Exp, FunctionRows, Gelu, GeluByTanh, Log, Sigmoid, Tanh};
+use self::vectors::{Elu, Exp, FunctionRows, Gelu, GeluByTanh, Log, Sigmoid, SigmoidByTable, Tanh};
+use crate::simd::vector_f32::PowerTable;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
@@ -18,6 +19,9 @@ use crate::tensor::{In, Out};
 pub enum Function {
     /// `1 / (1 + exp(-x))`.
     Sigmoid,
+    /// The same with the bits of TFLite's interpreter and the exponential of its C library, which
+    /// is computed in doubles, by a table.
+    SigmoidByTable,
     /// Hyperbolic tangent.
     Tanh,
     /// Exponential.
@@ -49,6 +53,9 @@ pub type Run = unsafe fn(&Row);
 pub const fn variants(function: Function) -> Variants<Run> {
     match function {
         Function::Sigmoid => variants!(FunctionRows<Sigmoid>, scalar::sigmoid),
+        Function::SigmoidByTable => {
+            variants!(FunctionRows<SigmoidByTable>, scalar::sigmoid_by_table)
+        }
         Function::Tanh => variants!(FunctionRows<Tanh>, scalar::tanh),
         Function::Exp => variants!(FunctionRows<Exp>, scalar::exp),
         Function::Elu => variants!(FunctionRows<Elu>, scalar::elu),
@@ -133,6 +140,53 @@ const TAIL: [f32; 8] = [
 ];
 /// `sqrt(2 / pi)`, and the factor of the cube in the approximation by the hyperbolic tangent.
 const GELU_TANH: [f32; 2] = [0.797_884_6, 0.044_715];
+
+/// 32nds of a power of two in a unit.
+const LOG2_E_32: f64 = std::f64::consts::LOG2_E * 32.0;
+/// Added to a double, it leaves the nearest integer in the low bits.
+const TO_INTEGER: f64 = (3u64 << 51) as f64;
+/// `(2^(r / 32) - 1) / r` of `r` up to a half.
+const POWER_OF_REST: [f64; 3] = [
+    f64::from_bits(0x3fe6_2e42_ff0c_52d6) / 32.0,
+    f64::from_bits(0x3fce_bfce_50fa_c4f3) / 1024.0,
+    f64::from_bits(0x3fac_6af8_4b91_2394) / 32768.0,
+];
+/// Below the first the logistic function is the exponential, above the second it is 1.
+const SIGMOID_BY_TABLE: (f32, f32) = (-9.0, 16.619_047);
+static POWERS: PowerTable = PowerTable::new([
+    0x3ff0_0000_0000_0000,
+    0x3fef_d9b0_d315_8574,
+    0x3fef_b558_6cf9_890f,
+    0x3fef_9301_d012_5b51,
+    0x3fef_72b8_3c7d_517b,
+    0x3fef_5487_3168_b9aa,
+    0x3fef_387a_6e75_6238,
+    0x3fef_1e9d_f51f_dee1,
+    0x3fef_06fe_0a31_b715,
+    0x3fee_f1a7_373a_a9cb,
+    0x3fee_dea6_4c12_3422,
+    0x3fee_ce08_6061_892d,
+    0x3fee_bfda_d536_2a27,
+    0x3fee_b42b_569d_4f82,
+    0x3fee_ab07_dd48_5429,
+    0x3fee_a47e_b03a_5585,
+    0x3fee_a09e_667f_3bcd,
+    0x3fee_9f75_e8ec_5f74,
+    0x3fee_a114_73eb_0187,
+    0x3fee_a589_994c_ce13,
+    0x3fee_ace5_422a_a0db,
+    0x3fee_b737_b0cd_c5e5,
+    0x3fee_c491_82a3_f090,
+    0x3fee_d503_b23e_255d,
+    0x3fee_e89f_995a_d3ad,
+    0x3fee_ff76_f2fb_5e47,
+    0x3fef_199b_dd85_529c,
+    0x3fef_3720_dcef_9069,
+    0x3fef_5818_dcfb_a487,
+    0x3fef_7c97_337b_9b5f,
+    0x3fef_a4af_a2a4_90da,
+    0x3fef_d076_5b6e_4540,
+]);
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,20 @@
 //! Plain Rust, in the same order as the vector variants and with the same multiply-adds: all
 //! variants give the same bits, so that graphs that go on with integers do too.
 
-use super::{EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG_1P, LOG2_E, Row, SUBNORMAL, TAIL, TAIL_T};
+use super::{
+    EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG_1P, LOG2_E, LOG2_E_32, POWER_OF_REST, POWERS, Row,
+    SIGMOID_BY_TABLE, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+};
 use crate::simd::HALF_ROOT;
 
 pub(super) unsafe fn sigmoid(row: &Row) {
     // SAFETY: as the caller promises.
     unsafe { map(row, sigmoid_of) };
+}
+
+pub(super) unsafe fn sigmoid_by_table(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, sigmoid_by_table_of) };
 }
 
 pub(super) unsafe fn tanh(row: &Row) {
@@ -53,6 +61,17 @@ fn sigmoid_of(x: f32) -> f32 {
     let e = exp_of(-x.abs());
     let r = 1.0 / (1.0 + e);
     if x.is_sign_negative() { r * e } else { r }
+}
+
+fn sigmoid_by_table_of(x: f32) -> f32 {
+    let (below, above) = SIGMOID_BY_TABLE;
+    if x < below {
+        exp_by_table(x)
+    } else if x > above {
+        1.0
+    } else {
+        1.0 / (1.0 + exp_by_table(-x))
+    }
 }
 
 fn tanh_of(x: f32) -> f32 {
@@ -123,6 +142,18 @@ fn parts(x: f32) -> (i32, f32) {
     #[expect(clippy::cast_possible_truncation, reason = "within 150 of 0; NaN gives 0")]
     let power = n as i32;
     (power, (r * r).mul_add(inner, r))
+}
+
+/// `exp(x)` with the bits of the C library's.
+fn exp_by_table(x: f32) -> f32 {
+    let x = f64::from(crate::tensor::quant::clamp_real(x, EXP_RANGE.0, EXP_RANGE.1));
+    let n = x.mul_add(LOG2_E_32, TO_INTEGER);
+    let r = x.mul_add(LOG2_E_32, TO_INTEGER - n);
+    let [c, b, a] = POWER_OF_REST;
+    let p = r.mul_add(a, b).mul_add(r, c).mul_add(r, 1.0);
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+    let power = (p * POWERS.at(n.to_bits())) as f32;
+    power
 }
 
 /// `2^n` for normal numbers.

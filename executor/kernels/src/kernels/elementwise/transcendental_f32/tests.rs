@@ -4,7 +4,8 @@ use super::*;
 
 fn truth(function: Function, x: f64) -> f64 {
     match function {
-        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Function::SigmoidByTable if x < -9.0 => x.exp(),
+        Function::Sigmoid | Function::SigmoidByTable => 1.0 / (1.0 + (-x).exp()),
         Function::Tanh => x.tanh(),
         Function::Exp => x.exp(),
         Function::Elu if x < 0.0 => x.exp_m1(),
@@ -41,8 +42,9 @@ fn bound(function: Function, x: f64, want: f64) -> f64 {
     }
 }
 
-const ALL: [Function; 6] = [
+const ALL: [Function; 7] = [
     Function::Sigmoid,
+    Function::SigmoidByTable,
     Function::Tanh,
     Function::Exp,
     Function::Elu,
@@ -85,6 +87,9 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
         (Function::Sigmoid, inf, 1.0),
         (Function::Sigmoid, -inf, 0.0),
         (Function::Sigmoid, 0.0, 0.5),
+        (Function::SigmoidByTable, inf, 1.0),
+        (Function::SigmoidByTable, -inf, 0.0),
+        (Function::SigmoidByTable, 0.0, 0.5),
         (Function::Tanh, inf, 1.0),
         (Function::Tanh, -inf, -1.0),
         (Function::Tanh, 0.0, 0.0),
@@ -162,6 +167,67 @@ fn every_logarithm_is_near_the_true_one() {
             let mut values = vec![0.25; len + 1];
             Map(variant).compute(In::of(&[1.0; 17][..len]), Out::of(&mut values[..len]));
             assert_eq!(values[len], 0.25, "{:?} of {len}", variant.isa);
+        }
+    }
+}
+
+/// What the interpreter gives on a machine with fused multiply-add.
+#[test]
+fn the_sigmoid_by_table_has_the_interpreters_bits() {
+    let known = [
+        (-120.0, 0),
+        (-103.972, 0x0000_0001),
+        (-103.5, 0x0000_0001),
+        (-90.0, 0x0008_ec28),
+        (-63.09946, 0x11fa_2993),
+        (-30.5, 0x297f_9c32),
+        (-9.000001, 0x3901_6789),
+        (-9.0, 0x3901_637b),
+        (-7.3, 0x3a30_f807),
+        (-3.1, 0x3d30_913d),
+        (-1.2, 0x3e6d_07d7),
+        (-0.4, 0x3ecd_78d0),
+        (-0.01, 0x3efe_b852),
+        (0.0, 0x3f00_0000),
+        (1e-30, 0x3f00_0000),
+        (0.3, 0x3f13_0eaa),
+        (0.9, 0x3f36_00c9),
+        (2.7, 0x3f6f_e0fa),
+        (5.5, 0x3f7e_f543),
+        (9.1, 0x3f7f_f8ae),
+        (16.5, 0x3f7f_fffe),
+        (16.619047, 0x3f7f_fffe),
+        (16.619_05, 0x3f80_0000),
+        (40.0, 0x3f80_0000),
+    ];
+    let inputs = known.map(|(x, _): (f32, u32)| x);
+    for variant in variants(Function::SigmoidByTable).all() {
+        let mut values = inputs;
+        Map(variant).apply(&mut values);
+        for ((x, want), got) in known.into_iter().zip(values) {
+            assert_eq!(got.to_bits(), want, "{:?}: {x}", variant.isa);
+        }
+    }
+}
+
+#[test]
+fn the_sigmoid_by_table_is_the_same_in_every_variant() {
+    // All exponents of both signs, the bounds with their neighbours, infinities and NaN.
+    let all = (0..=u32::MAX).step_by(39_119).map(f32::from_bits);
+    let bounds = [0.0, 9.0, 16.619_047, 88.722_84, 89.0, 103.278_93, 103.972_08, 104.0, f32::MAX];
+    let around = bounds.into_iter().flat_map(|bound: f32| {
+        (-40..40i32).map(move |by| f32::from_bits(bound.to_bits().wrapping_add_signed(by)))
+    });
+    let near = (0..=3_500_000u32).step_by(7).map(|at| at as f32 / 131_072.0);
+    let input: Vec<f32> = all.chain(around.chain(near).flat_map(|x| [x, -x])).collect();
+    let mut first: Option<Vec<f32>> = None;
+    for variant in variants(Function::SigmoidByTable).all() {
+        let mut output = vec![0.0; input.len()];
+        Map(variant).compute(In::of(&input), Out::of(&mut output));
+        let want = first.get_or_insert_with(|| output.clone());
+        for ((x, got), want) in input.iter().zip(&output).zip(want) {
+            let alike = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+            assert!(alike, "{:?} of {x:e}: {got:e}, {want:e}", variant.isa);
         }
     }
 }

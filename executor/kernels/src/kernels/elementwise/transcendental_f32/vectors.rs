@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LEAST, LN_2, LOG_1P, LOG2_E, Row, SUBNORMAL, TAIL, TAIL_T,
+    EXP_M1, EXP_RANGE, GELU_TANH, LEAST, LN_2, LOG_1P, LOG2_E, LOG2_E_32, POWER_OF_REST, POWERS,
+    Row, SIGMOID_BY_TABLE, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
 };
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Simd, F64Simd};
 use crate::simd::{Kernel, Simd};
 
 /// A function of each lane.
@@ -46,6 +47,20 @@ impl Each for Sigmoid {
         let r = x.filled(1.0).div(x.filled(1.0).add(e));
         // For negative x it is e / (1 + e); a NaN has gone through `e`.
         r.mul(e).where_negative(x, r)
+    }
+}
+
+pub(super) struct SigmoidByTable;
+
+impl Each for SigmoidByTable {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let (below, above) = SIGMOID_BY_TABLE;
+        let (below, above, zero) = (x.filled(below), x.filled(above), x.filled(0.0));
+        let e = exp_by_table(x.where_less(x, below, zero.sub(x)));
+        let e = zero.where_less(above, x, e);
+        let one = x.filled(1.0);
+        e.where_less(x, below, one.div(one.add(e)))
     }
 }
 
@@ -140,6 +155,18 @@ impl Each for Log {
         // The sum with what is 0 of all but a NaN, whose sign chose anything above.
         log.add(x.clamp(zero, zero))
     }
+}
+
+/// `exp(x)` with the bits of the C library's, of what is not above its range.
+#[inline(always)]
+fn exp_by_table<V: F32Simd>(x: V) -> V {
+    let x = V::F64::widen(x.filled(EXP_RANGE.0).larger(x));
+    let (parts, to_integer) = (x.filled(LOG2_E_32), x.filled(TO_INTEGER));
+    let n = x.mul_add(parts, to_integer);
+    let r = x.mul_add(parts, to_integer.sub(n));
+    let [c, b, a] = POWER_OF_REST;
+    let p = r.mul_add(x.filled(a), x.filled(b)).mul_add(r, x.filled(c));
+    p.mul_add(r, x.filled(1.0)).mul(n.powers(&POWERS)).narrow()
 }
 
 /// `exp(x)` is `2^n * (1 + q)`.

@@ -1,0 +1,71 @@
+//! GELU, by its approximation with a hyperbolic tangent or by the error function.
+
+use std::f32::consts::FRAC_1_SQRT_2;
+
+use half::f16;
+use nnburst_kernels::kernels::transcendental_f32::Function;
+
+use super::arg::{ElementKind, OperatorCall};
+use super::unary::{each, pair, real};
+use crate::lowering::Lowered;
+use crate::ops::unary::emit_map;
+
+pub(super) fn gelu(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    let is_by_tanh = call.flag(0)?;
+    let (input, result) = (call.arg(0)?, call.result(0)?);
+    if [input.kind, result.kind] == [ElementKind::F32; 2] {
+        return emit_map(call, if is_by_tanh { Function::GeluByTanh } else { Function::Gelu });
+    }
+    if [input.kind, result.kind] == [ElementKind::F16; 2] {
+        let (input, _) = pair(call)?;
+        return each(call, &input, if is_by_tanh { half_by_tanh } else { half_by_erfc });
+    }
+    real(call, if is_by_tanh { by_tanh } else { by_erfc })
+}
+
+/// `sqrt(2 / pi)`.
+const INNER: f32 = 0.797_884_6;
+const CUBIC: f32 = 0.044_715;
+
+fn by_tanh(x: f32) -> f32 {
+    0.5 * x * (1.0 + (INNER * (x + CUBIC * x * x * x)).tanh())
+}
+
+fn by_erfc(x: f32) -> f32 {
+    0.5 * x * complement(x * -FRAC_1_SQRT_2)
+}
+
+/// As the interpreter has it of FLOAT16: each operation rounds to that.
+fn half_by_tanh(x: f16) -> f16 {
+    let [half, one, inner, cubic] = [0.5, 1.0, INNER, CUBIC].map(f16::from_f32);
+    let inner = inner * (x + cubic * (x * x * x));
+    half * x * (one + f16::from_f32(f32::from(inner).tanh()))
+}
+
+fn half_by_erfc(x: f16) -> f16 {
+    let [half, root] = [0.5, -FRAC_1_SQRT_2].map(f16::from_f32);
+    half * x * f16::from_f32(complement((x * root).into()))
+}
+
+/// The complementary error function, in double precision.
+fn complement(x: f32) -> f32 {
+    super::math::narrow(libm_erfc(f64::from(x)))
+}
+
+/// `erfc(x)`: a series of the error function near 0, a continued fraction elsewhere.
+fn libm_erfc(x: f64) -> f64 {
+    let size = x.abs();
+    let tail = if size < 2.5 {
+        let (mut sum, mut term) = (size, size);
+        for n in 1..80 {
+            let n = f64::from(n);
+            term *= -size * size / n;
+            sum += term / (2.0 * n + 1.0);
+        }
+        1.0 - sum * std::f64::consts::FRAC_2_SQRT_PI
+    } else {
+        let fraction = (1..60).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
+        (-size * size).exp() / fraction / std::f64::consts::PI.sqrt()
+    };
+    if x < 0.0 { 2.0 - tail } else { tail }
+}
