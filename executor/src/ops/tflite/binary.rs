@@ -1,5 +1,6 @@
 //! Operations on two tensors that broadcast to one shape.
 
+use half::f16;
 use nnburst_kernels::kernels::binary_f32;
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
@@ -315,6 +316,10 @@ pub(super) fn choice(call: &mut OperatorCall<'_, '_>, which: Choice) -> Lowered 
         ElementKind::F32 => real(call, &pair, which),
         ElementKind::F64 if matches!(which, Choice::Atan2) => {
             emit(call, &pair, f64::atan2);
+            Ok(())
+        }
+        ElementKind::F16 if matches!(which, Choice::Atan2) => {
+            emit(call, &pair, |y: f16, x: f16| f16::from_f32(f32::from(y).atan2(f32::from(x))));
             Ok(())
         }
         ElementKind::I8 if matches!(which, Choice::SquaredDifference) => squared(call, &pair),

@@ -1,6 +1,7 @@
 //! SOFTMAX along the last dimension: FLOAT32 as NNAPI's for any factor, bytes and 16-bit values in
 //! fixed point.
 
+use half::f16;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{OpError, Quantised, poll};
 
@@ -21,6 +22,10 @@ pub(super) fn softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.set(0, &extents)?;
     match input.kind {
         ElementKind::F32 => real::<f32>(call, axis, beta),
+        ElementKind::F16 => {
+            halves(call, &input, beta);
+            Ok(())
+        }
         ElementKind::I8 => {
             // The interpreter takes scales that are nearly 1/256 for it.
             let is_near = (result.scale * 256.0 - 1.0).abs() <= 1e-3 && result.zero_point == -128;
@@ -71,6 +76,28 @@ fn bytes<T: Quantised + Stored>(
         Ok(())
     });
     Ok(())
+}
+
+/// Of FLOAT16: exponentials are added up before they are rounded, and divided by the sum then.
+fn halves(call: &mut OperatorCall<'_, '_>, input: &Arg, beta: f32) {
+    let depth = input.shape.last().copied().unwrap_or(1).max(1);
+    let rows = input.shape.elements() / depth;
+    call.step(&input.shape, move |io| {
+        let (from, to) = (io.input::<f16>(0), io.output::<f16>(0));
+        for row in poll::each(0..rows, 8 * depth) {
+            let places = row * depth..(row + 1) * depth;
+            let values = from.slice(places.clone());
+            let most = values.iter().fold(f16::MIN, |most, x| if x > most { x } else { most });
+            let mut sum = 0.0f32;
+            for (at, x) in places.clone().zip(values.iter()) {
+                let power = ((f32::from(x) - f32::from(most)) * beta).exp();
+                to.set(at, f16::from_f32(power));
+                sum += power;
+            }
+            places.for_each(|at| to.set(at, f16::from_f32(f32::from(to.as_in().get(at)) / sum)));
+        }
+        Ok(())
+    });
 }
 
 /// Of 16-bit values: exponentials and the reciprocal of their sum out of tables.
