@@ -151,13 +151,18 @@ impl Import<'_> {
 impl Import<'_> {
     /// A value in another type, by the extension's CAST.
     pub(crate) fn cast(&mut self, value: u32, kind: OperandType) -> u32 {
-        let number = u16::try_from(Builtin::Cast.number()).unwrap_or(u16::MAX);
         let dims = self.builder.dims(value).to_vec();
         let cast = self.builder.temporary(kind, dims);
+        self.cast_into(value, cast);
+        cast
+    }
+
+    /// As [`Self::cast`], into an operand that is there.
+    fn cast_into(&mut self, value: u32, cast: u32) {
+        let number = u16::try_from(Builtin::Cast.number()).unwrap_or(u16::MAX);
         let no_scalars = self.builder.int(0);
         let operation = OperationType::Extension(ExtensionCode { prefix: PREFIX, number });
         self.builder.op(operation, &[value, no_scalars], &[cast]);
-        cast
     }
 }
 
@@ -252,8 +257,17 @@ impl Lower<'_, '_> {
                 outputs.push(self.next_state(state)?);
             }
         }
-        let code = ExtensionCode { prefix: PREFIX, number: about.number };
-        self.emit(OperationType::Extension(code), &inputs, &outputs);
+        let code = OperationType::Extension(ExtensionCode { prefix: PREFIX, number: about.number });
+        if builtin == Builtin::ReduceProd && self.is_of_plain_integers()? {
+            // Products wrap around, of more bits as of fewer.
+            inputs[0] = self.import.cast(inputs[0], OperandType::TensorInt32);
+            let dims = self.import.builder.dims(outputs[0]).to_vec();
+            let wide = self.builder().temporary(OperandType::TensorInt32, dims);
+            self.emit(code, &inputs, &[wide]);
+            self.import.cast_into(wide, outputs[0]);
+            return Ok(());
+        }
+        self.emit(code, &inputs, &outputs);
         Ok(())
     }
 
@@ -290,6 +304,15 @@ impl Lower<'_, '_> {
             return Ok(false);
         }
         Ok(self.fused(self.options(kind)?.byte(options::add::ACTIVATION)?) == 0)
+    }
+
+    /// Returns whether the operator computes integers of 8 or 16 bits that have no scales.
+    fn is_of_plain_integers(&self) -> Lowered<bool> {
+        let [input, result] = [self.tensor(0)?, self.output_tensor(0)?];
+        let is_short =
+            matches!(input.kind, TensorKind::Int8 | TensorKind::Uint8 | TensorKind::Int16);
+        let has_none = |tensor: &Tensor| tensor.quantization.scales.is_empty();
+        Ok(is_short && has_none(input) && has_none(result))
     }
 
     /// Types that the kernels take beside each other only where TFLite does.
