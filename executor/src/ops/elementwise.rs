@@ -181,38 +181,18 @@ fn quantised<T: Quantised>(
     which: Arithmetic,
     operands: &Operands,
 ) -> Lowered {
-    let (a, b, out) = (&operands.a, &operands.b, op.output(0)?);
+    let Operands { a, b, wide, .. } = operands;
+    let out = op.output(0)?;
     let (low, high) = output_range(operands.activation, &out)?;
     let zp_out = out.zero_point;
     let finish = move |y: i32| T::from_i32(y.saturating_add(zp_out).clamp(low, high));
     match which {
         Arithmetic::Mul => {
-            let m = product_multiplier(a.scale, b.scale, out.scale);
-            check_fraction(m)?;
-            let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
-            let mul = Arc::new(Mul::new(op.isa(), bytes, m, zp_out, (low, high)));
-            let combine = Arc::clone(&mul);
-            let label = plain("mul_i8", &operands.wide, operands.wide.elements() as u64);
-            let broadcast = Broadcast::new(&operands.wide, &a.shape, &b.shape);
-            let walks = [a, b].map(|operand| Walk::of(&operand.shape, &operands.wide));
-            // A call for each short row would take longer than writing its element down so often.
-            let is_stretched =
-                walks.iter().any(|walk| matches!(walk, Some(Walk::Stretched(..128))));
-            op.emit(Label { form: mul.isa(), ..label }, move |io| {
-                let (a, b, out) = arguments::<u8>(&io);
-                if let ([Some(of_a), Some(of_b)], true) = (walks, is_stretched) {
-                    let operands = [(a, of_a), (b, of_b)];
-                    return each_block(operands, out, |a, b, out| mul.compute(a, b, out));
-                }
-                broadcast.each_row(a, b, out, |a, b, out| mul.compute(a, b, out))
-            });
-            op.in_place(&[0, 1]);
-            op.rows(&EACH);
-            if a.shape == b.shape {
-                op.join_sum(Arc::new(move |a, b, to| {
-                    combine.compute(In::new(a), In::new(b), Out::new(to))
-                }));
-            }
+            let multiplier = product_multiplier(a.scale, b.scale, out.scale);
+            check_fraction(multiplier)?;
+            let operands = [a, b].map(|it| (&it.shape, it.zero_point));
+            let product = ProductOfBytes { multiplier, zero_point: zp_out, range: (low, high) };
+            product.emit::<T>(op, operands, wide);
         }
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
@@ -250,6 +230,57 @@ fn quantised<T: Quantised>(
         }
     }
     Ok(())
+}
+
+/// What becomes of products of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProductOfBytes {
+    /// Below 1.
+    pub(super) multiplier: Multiplier,
+    /// The result's.
+    pub(super) zero_point: i32,
+    /// The range of stored results.
+    pub(super) range: (i32, i32),
+}
+
+impl ProductOfBytes {
+    /// Adds the step of inputs 0 and 1, which have these shapes and zero points.
+    pub(super) fn emit<T: Quantised>(
+        self,
+        op: &mut OpBuilder<'_>,
+        operands: [(&Shape, i32); 2],
+        wide: &Shape,
+    ) {
+        let bytes = operands.map(|(_, zero_point)| Bytes::new(T::TO_UNSIGNED, zero_point));
+        let Self { multiplier, zero_point, range } = self;
+        let mul = Arc::new(Mul::new(op.isa(), bytes, multiplier, zero_point, range));
+        let combine = Arc::clone(&mul);
+        let label = plain("mul_i8", wide, wide.elements() as u64);
+        let label = Label { form: mul.isa(), ..label };
+        if wide.contains(&0) {
+            return op.emit(label, |_| Ok(()));
+        }
+        let [a, b] = operands.map(|(shape, _)| shape);
+        let broadcast = Broadcast::new(wide, a, b);
+        let walks = [a, b].map(|shape| Walk::of(shape, wide));
+        // A call for each short row would take longer than writing its element down so often.
+        let is_stretched = walks.iter().any(|walk| matches!(walk, Some(Walk::Stretched(..128))));
+        op.emit(label, move |io| {
+            let (a, b, out) = arguments::<u8>(&io);
+            if let ([Some(of_a), Some(of_b)], true) = (walks, is_stretched) {
+                let operands = [(a, of_a), (b, of_b)];
+                return each_block(operands, out, |a, b, out| mul.compute(a, b, out));
+            }
+            broadcast.each_row(a, b, out, |a, b, out| mul.compute(a, b, out))
+        });
+        op.in_place(&[0, 1]);
+        op.rows(&EACH);
+        if a == b {
+            op.join_sum(Arc::new(move |a, b, to| {
+                combine.compute(In::new(a), In::new(b), Out::new(to))
+            }));
+        }
+    }
 }
 
 /// ADD and SUB bring both operands to a common scale with 20 more bits, and the sum to that of the

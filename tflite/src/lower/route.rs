@@ -286,6 +286,9 @@ impl Lower<'_, '_> {
             {
                 "layers behind it quantise its results on the fly, whose last bit then counts"
             }
+            Builtin::Logistic if input == Some(TensorKind::Float16) => {
+                "TFLite takes the exponential for small results"
+            }
             Builtin::BatchMatmul if is_stored(input) => "NNAPI rounds otherwise",
             Builtin::Mean | Builtin::Sum if is_stored(input) => "NNAPI rounds otherwise",
             Builtin::Quantize if input != Some(TensorKind::Float32) => {
@@ -304,6 +307,7 @@ impl Lower<'_, '_> {
             {
                 "NNAPI brings values to one scale, TFLite leaves them as they are stored"
             }
+            Builtin::Mul if is_byte(input) => "TFLite divides the scales in single precision",
             Builtin::Sub if is_byte(input) && self.is_result_finer() => {
                 "NNAPI takes no result whose scale is so small beside the operands'"
             }

@@ -10,7 +10,7 @@ use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, shifted_right};
 use crate::lowering::Lowered;
 use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
-use crate::ops::elementwise::real_binary;
+use crate::ops::elementwise::{ProductOfBytes, real_binary};
 
 /// Two inputs and the result, whose shape is set.
 struct Pair {
@@ -248,6 +248,13 @@ fn product(call: &mut OperatorCall<'_, '_>, pair: &Pair, activation: Activation)
     let (min, max) = result.activated(activation)?;
     // In single precision, as there: with 16 bits the last bit of it decides where a half is met.
     let multiplier = Multiplier::new(f64::from(a.scale * b.scale / result.scale));
+    if multiplier.shift <= 0 && matches!(a.kind, ElementKind::I8 | ElementKind::U8) {
+        let of_bytes =
+            ProductOfBytes { multiplier, zero_point: result.zero_point, range: (min, max) };
+        let operands = [a, b].map(|it| (&it.shape, it.zero_point));
+        by_kind!(a.kind, [I8 i8, U8 u8], T => of_bytes.emit::<T>(call, operands, &result.shape));
+        return Ok(());
+    }
     let multiplier = BranchlessMultiplier::from(multiplier);
     let points = [a.zero_point, b.zero_point, result.zero_point];
     emit_stored(call, pair, move |a, b| {

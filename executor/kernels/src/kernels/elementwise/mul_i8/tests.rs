@@ -26,6 +26,7 @@ fn every_pair_of_bytes() {
                     assert_eq!(got, want(x, y).to_le_bytes()[0], "{:?} {x} {y}", variant.isa);
                 }
             };
+            check(&[], &[], 0);
             for len in (0..90).chain([a.len()]) {
                 check(&a, &b, len);
             }
