@@ -107,8 +107,9 @@ impl<'a> File<'a> {
         }
         let buffers = root.tables(BUFFERS, |table| read_buffer(bytes, &table))?;
         let codes = root.tables(CODES, |table| read_code(&table))?;
-        let graphs =
+        let mut graphs =
             root.tables(SUBGRAPHS, |table| read_graph(bytes, &table, codes.len(), buffers.len()))?;
+        graphs.iter_mut().for_each(|graph| take_negated_types(graph, &codes));
         if graphs.is_empty() {
             return Err(SUBGRAPHS.fails(Problem::Missing));
         }
@@ -186,6 +187,24 @@ fn read_graph<'a>(
     let operators =
         table.tables(OPERATORS, |table| read_operator(file, &table, codes, tensors.len()))?;
     Ok(Graph { tensors, inputs, outputs, operators })
+}
+
+/// Gives results of NEG the type of what is negated, as the interpreter does whatever the file
+/// says: 16-bit values that converters call floats have no scale there, and are 0 behind QUANTIZE.
+fn take_negated_types(graph: &mut Graph<'_>, codes: &[OperatorCode]) {
+    for operator in &graph.operators {
+        let (&[Some(input)], &[output]) = (&operator.inputs[..], &operator.outputs[..]) else {
+            continue;
+        };
+        let is_neg = codes.get(operator.code).is_some_and(|code| code.builtin == Builtin::Neg);
+        let kind = graph.tensors.get(input).map(|tensor| tensor.kind);
+        let Some(result) = graph.tensors.get_mut(output) else { continue };
+        let is_wide = kind == Some(TensorKind::Int16) && result.kind == TensorKind::Float32;
+        if is_neg && is_wide {
+            result.kind = TensorKind::Int16;
+            result.quantization.scales = vec![f32::MIN_POSITIVE];
+        }
+    }
 }
 
 fn read_operator<'a>(
