@@ -114,6 +114,12 @@ impl Net {
                     let value = self.random.within(-32768, 32767);
                     bytes.extend(i16::try_from(value).unwrap_or(0).to_le_bytes());
                 }
+                TensorKind::Float16 => {
+                    // Of a 128th to 8, of either sign.
+                    let size = self.random.within(0x2000, 0x47ff);
+                    let sign = if self.random.flag() { 0x8000 } else { 0 };
+                    bytes.extend(u16::try_from(size | sign).unwrap_or(0).to_le_bytes());
+                }
                 TensorKind::Bool => bytes.push(u8::from(self.random.flag())),
                 TensorKind::Int64 => {
                     bytes.extend(i64::from(self.random.within(least, most)).to_le_bytes());

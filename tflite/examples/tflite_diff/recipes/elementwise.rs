@@ -198,8 +198,15 @@ pub(super) fn reduce(net: &mut Net, name: &'static str, kinds: &[TensorKind]) {
             (false, _) => extents.push(extent),
         }
     }
-    let input = net.input(kind, &shape);
-    let output = if name.contains("MAX") || name.contains("MIN") {
+    let wraps = name == "REDUCE_PROD" && STORED.contains(&kind);
+    let wraps = wraps && (kind == Uint8 || net.random.flag());
+    if wraps {
+        net.label += " without a scale";
+    }
+    let input = if wraps { net.plain_input(kind, &shape) } else { net.input(kind, &shape) };
+    let output = if wraps {
+        net.file.tensor("out", kind, &extents)
+    } else if name.contains("MAX") || name.contains("MIN") {
         net.moved(&[input], kind, &extents)
     } else {
         net.result(kind, &extents)

@@ -1,6 +1,8 @@
 //! Layers with weights, windows and rows.
 
-use nnburst_tflite::TensorKind::{self, Float32, Int2, Int4, Int8, Int16, Int32, Int64, Uint8};
+use nnburst_tflite::TensorKind::{
+    self, Float16, Float32, Int2, Int4, Int8, Int16, Int32, Int64, Uint8,
+};
 use nnburst_tflite::testing::Value;
 
 use crate::net::{Net, ValueRange, byte, flag, int};
@@ -306,7 +308,7 @@ fn net_scale(is_hybrid: bool) -> f32 {
 
 pub(super) fn softmax(net: &mut Net, name: &'static str) {
     let is_log = name == "LOG_SOFTMAX";
-    let kinds = [Float32, Int8, Uint8, Int16];
+    let kinds = [Float32, Int8, Uint8, Int16, Float16];
     let kind = net.kind(if is_log { &kinds[..3] } else { &kinds });
     let shape = net.shape((1, 4));
     let input = net.input(kind, &shape);
@@ -333,7 +335,11 @@ pub(super) fn softmax(net: &mut Net, name: &'static str) {
         Int16 => net.fix(output, 1.0 / 32768.0, 0),
         _ => {}
     }
-    let beta = if kind == Float32 { net.random.pick(&[1.0, 0.5, 0.0, -1.0]) } else { 1.0 };
+    let beta = if matches!(kind, Float16 | Float32) {
+        net.random.pick(&[1.0, 0.5, 0.0, -1.0])
+    } else {
+        1.0
+    };
     net.operator(name, &[input], &[output], 9, vec![(0, Value::F32(beta))]);
 }
 

@@ -14,7 +14,7 @@ mod stablehlo;
 mod stored_gates;
 mod volumes;
 
-use nnburst_tflite::TensorKind::{self, Bool, Float32, Int8, Int16, Int32, Int64, Uint8};
+use nnburst_tflite::TensorKind::{self, Bool, Float16, Float32, Int8, Int16, Int32, Int64, Uint8};
 
 use crate::net::Net;
 
@@ -40,6 +40,7 @@ recipes! {
     |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64]) => ["ZEROS_LIKE"];
     |net, name| elementwise::unary(net, name, &[Float32, Int8, Int16]) =>
         ["ABS", "EXP", "GELU"];
+    |net, name| elementwise::unary(net, name, &[Float16]) => ["LOGISTIC", "TANH", "GELU"];
     |net, name| elementwise::unary(net, name, &[Float32]) => ["FLOOR", "CEIL", "ROUND", "SIN", "COS", "SQUARE"];
     |net, name| elementwise::unary(net, name, &[Float32, Int32, Int64, Int8, Int16]) => ["NEG"];
     |net, name| elementwise::unary(net, name, &[Float32, Int32]) => ["SIGN"];
@@ -53,7 +54,8 @@ recipes! {
         ["MAXIMUM", "MINIMUM"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int8]) => ["SQUARED_DIFFERENCE"];
     |net, name| elementwise::binary(net, name, &[Float32, Int32, Int64]) => ["FLOOR_DIV", "FLOOR_MOD"];
-    |net, name| elementwise::binary(net, name, &[Float32]) => ["ATAN2"];
+    |net, name| elementwise::binary(net, name, &[Float32, Float16]) => ["ATAN2"];
+    |net, name| elementwise::binary(net, name, &[Float16]) => ["MAXIMUM", "MINIMUM"];
     elementwise::power => ["POW"];
     elementwise::add_n => ["ADD_N"];
     |net, name| elementwise::binary(net, name, &[Int32, Int8, Int16]) => ["BITWISE_XOR", "RIGHT_SHIFT"];
@@ -69,6 +71,7 @@ recipes! {
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64, Int8, Uint8, Int16]) =>
         ["SUM"];
     |net, name| elementwise::reduce(net, name, &[Float32, Int32, Int64]) => ["REDUCE_PROD"];
+    |net, name| elementwise::reduce(net, name, STORED) => ["REDUCE_PROD"];
     |net, name| elementwise::reduce(net, name, &[Bool]) =>
         ["REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"];
     layers::fully_connected => ["FULLY_CONNECTED", "FULLY_CONNECTED", "FULLY_CONNECTED"];
