@@ -93,7 +93,8 @@ def main(arguments):
         try:
             found["embedded"][name], found["spawn"][name] = row(name, seconds)
         except (RuntimeError, ValueError) as error:
-            left_out.append(f"- {name}: {str(error).splitlines()[0][:100]}")
+            # The first line names the library, the last one says why.
+            left_out.append(f"- {name}: {str(error).splitlines()[-1][:200]}")
     for which, ratios in found.items():
         summary(which, ratios)
     print("\n".join(["\nleft out:", *left_out] if left_out else []))
