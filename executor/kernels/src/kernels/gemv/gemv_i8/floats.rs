@@ -46,7 +46,7 @@ impl GemvBytes {
     /// is work memory.
     ///
     /// # Errors
-    /// Memory is missing.
+    /// Memory is missing, or the output doesn't end in the last panel.
     pub fn compute_floats(
         &self,
         kept: &[i32],
@@ -55,7 +55,9 @@ impl GemvBytes {
         output: Out<'_, f32>,
     ) -> Result<(), String> {
         let columns = output.len();
-        check_lengths(columns.div_ceil(COLUMNS), self.panels())?;
+        if columns.div_ceil(COLUMNS) != self.panels() {
+            return Err(format!("{columns} results of {} sums", self.sums()));
+        }
         check_lengths(of.scales.len().min(of.sums_of_weights.len()), self.sums())?;
         check_lengths(of.bias.len(), columns)?;
         let row = FloatRow {

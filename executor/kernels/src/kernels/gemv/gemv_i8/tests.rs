@@ -158,6 +158,11 @@ fn floats_of_sums_in_registers_are_those_of_kept_ones() {
                     short = ToFloats { bias: In::of(&[]), ..to_floats };
                     assert!(gemv.compute_floats(&kept, &short, &mut work, output).is_err());
                     assert!(gemv.compute_floats(&[], &to_floats, &mut work, output).is_err());
+                    // Results that there are no sums of, though all else is long enough.
+                    let (mut long, bias) = (vec![0.0; columns + 16], vec![0.0; columns + 16]);
+                    let many = ToFloats { bias: In::of(&bias), ..to_floats };
+                    let long = Out::of(&mut long);
+                    assert!(gemv.compute_floats(&kept, &many, &mut work, long).is_err());
                     assert!(gemv.compute_floats(&kept, &to_floats, &mut [], output).is_err());
                 }
             }
