@@ -64,7 +64,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
     let sums = IntegerSums::new(isa, reduction);
     op.emit_with_scratch(label, sums.scratch_elements() * 4, move |mut io| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        let sums = sums.compute(input, io.scratch_slice::<i32>(), T::to_i32)?;
+        let sums = sums.compute(input, io.scratch_slice::<i32>())?;
         in_chunks(sums.len().min(output.len()), |part| {
             let (sums, output) = (In::of(sums).slice(part.clone()), output.slice(part));
             map(isa, sums, output, |sum: i32| T::from_i32(divide_round(sum, count)));

@@ -2,15 +2,16 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::{Element, OpError, poll};
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{Element, In, OpError, Real, poll};
 
 use super::Op;
 use super::reduction::Reduction;
 use super::support::{bad_kind, compiled, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
-pub(super) static REDUCE_SUM: Op = Op { lower: |op| lower_float(op, 0.0, |a, b| a + b) };
-pub(super) static REDUCE_PROD: Op = Op { lower: |op| lower_float(op, 1.0, product) };
+pub(super) static REDUCE_SUM: Op = Op { lower: lower_sum };
+pub(super) static REDUCE_PROD: Op = Op { lower: lower_product };
 pub(super) static REDUCE_MAX: Op = Op { lower: |op| lower_extreme(op, true) };
 pub(super) static REDUCE_MIN: Op = Op { lower: |op| lower_extreme(op, false) };
 pub(super) static REDUCE_ALL: Op = Op { lower: |op| lower_logical(op, true) };
@@ -30,21 +31,37 @@ fn reduction(op: &mut OpBuilder<'_>) -> Lowered<(Reduction, OperandType)> {
     Ok((reduction, input.kind))
 }
 
-/// The reference takes 0 times infinity as 0 in a product.
-fn product(a: f32, b: f32) -> f32 {
-    if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
-}
-
 /// FLOAT16 is reduced in `f32` and rounded once.
-fn lower_float(
-    op: &mut OpBuilder<'_>,
-    start: f32,
-    each: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
-) -> Lowered {
+fn lower_sum(op: &mut OpBuilder<'_>) -> Lowered {
+    fn sum<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
+        let fold = |of: &Reduction, isa, input: In<'_, T>, sums: &mut [f32]| {
+            of.add(isa, input, sums, T::to_f32);
+        };
+        emit(op, reduction, 0.0, fold, T::from_f32)
+    }
     let (reduction, kind) = reduction(op)?;
     match kind {
-        OperandType::TensorFloat32 => emit(op, reduction, start, |x: f32| x, each, |x| x),
-        OperandType::TensorFloat16 => emit(op, reduction, start, f16::to_f32, each, f16::from_f32),
+        OperandType::TensorFloat32 => sum::<f32>(op, reduction),
+        OperandType::TensorFloat16 => sum::<f16>(op, reduction),
+        other => Err(bad_kind(0, other).into()),
+    }
+}
+
+fn lower_product(op: &mut OpBuilder<'_>) -> Lowered {
+    /// The reference takes 0 times infinity as 0 in a product.
+    fn times(a: f32, b: f32) -> f32 {
+        if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
+    }
+    fn product<T: Real>(op: &mut OpBuilder<'_>, reduction: Reduction) -> Lowered {
+        let fold = |of: &Reduction, isa, input: In<'_, T>, products: &mut [f32]| {
+            of.fold(isa, input, products, 1.0, |a, x: T| times(a, x.to_f32()), times);
+        };
+        emit(op, reduction, 1.0, fold, T::from_f32)
+    }
+    let (reduction, kind) = reduction(op)?;
+    match kind {
+        OperandType::TensorFloat32 => product::<f32>(op, reduction),
+        OperandType::TensorFloat16 => product::<f16>(op, reduction),
         other => Err(bad_kind(0, other).into()),
     }
 }
@@ -52,41 +69,51 @@ fn lower_float(
 fn lower_extreme(op: &mut OpBuilder<'_>, largest: bool) -> Lowered {
     let (reduction, kind) = reduction(op)?;
     match kind {
-        OperandType::TensorFloat32 => extreme(op, reduction, largest, f32::MIN, f32::MAX),
-        OperandType::TensorFloat16 => extreme(op, reduction, largest, f16::MIN, f16::MAX),
-        OperandType::TensorQuant8Asymm => extreme(op, reduction, largest, u8::MIN, u8::MAX),
-        OperandType::TensorQuant8AsymmSigned => extreme(op, reduction, largest, i8::MIN, i8::MAX),
+        OperandType::TensorFloat32 => extreme(op, reduction, largest, [f32::MIN, f32::MAX], same),
+        OperandType::TensorFloat16 => extreme(op, reduction, largest, [f16::MIN, f16::MAX], same),
+        OperandType::TensorQuant8Asymm => extreme(op, reduction, largest, [u8::MIN, u8::MAX], same),
+        OperandType::TensorQuant8AsymmSigned => {
+            extreme(op, reduction, largest, [i8::MIN, i8::MAX], same)
+        }
         other => Err(bad_kind(0, other).into()),
     }
 }
 
-fn extreme<T: Element>(
-    op: &mut OpBuilder<'_>,
-    reduction: Reduction,
-    largest: bool,
-    lowest: T,
-    highest: T,
-) -> Lowered {
-    let start = if largest { lowest } else { highest };
-    let each = move |a: T, b: T| if if largest { b > a } else { b < a } { b } else { a };
-    emit(op, reduction, start, |x: T| x, each, |x| x)
-}
-
+/// All hold where the smallest byte does, any where the largest does.
 fn lower_logical(op: &mut OpBuilder<'_>, all: bool) -> Lowered {
     let (reduction, kind) = reduction(op)?;
     if kind != OperandType::TensorBool8 {
         return Err(bad_kind(0, kind).into());
     }
-    let each = move |a: u8, b: u8| if all { a & b } else { a | b };
-    emit(op, reduction, u8::from(all), |x: u8| u8::from(x != 0), each, |x| x)
+    extreme(op, reduction, !all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
 }
 
+fn same<T>(x: T) -> T {
+    x
+}
+
+/// The smallest or largest elements, out of the limits of their type.
+fn extreme<T: Element>(
+    op: &mut OpBuilder<'_>,
+    reduction: Reduction,
+    largest: bool,
+    [lowest, highest]: [T; 2],
+    narrow: fn(T) -> T,
+) -> Lowered {
+    let start = if largest { lowest } else { highest };
+    let each = move |a: T, b: T| if if largest { b > a } else { b < a } { b } else { a };
+    let fold = move |of: &Reduction, isa, input: In<'_, T>, results: &mut [T]| {
+        of.fold(isa, input, results, start, each, each);
+    };
+    emit(op, reduction, start, fold, narrow)
+}
+
+/// Emits the step of a reduction, whose results `fold` takes from `start` on.
 fn emit<T: Element, A: Element>(
     op: &mut OpBuilder<'_>,
     reduction: Reduction,
     start: A,
-    widen: impl Fn(T) -> A + Send + Sync + 'static,
-    each: impl Fn(A, A) -> A + Send + Sync + 'static,
+    fold: impl Fn(&Reduction, Isa, In<'_, T>, &mut [A]) + Send + Sync + 'static,
     narrow: impl Fn(A) -> T + Send + Sync + 'static,
 ) -> Lowered {
     let bytes = reduction.shape.elements() * size_of::<A>();
@@ -96,7 +123,7 @@ fn emit<T: Element, A: Element>(
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let results = io.scratch_slice::<A>();
         poll::fill(results, start)?;
-        reduction.fold(isa, input, results, start, |a, x| each(a, widen(x)), &each);
+        fold(&reduction, isa, input, results);
         output.fill(results.iter().map(|&result| narrow(result)));
         Ok(())
     });

@@ -55,7 +55,7 @@ impl Real for f16 {
 }
 
 /// Quantised elements: a small integer that stands for `(q - zero_point) * scale`.
-pub trait Quantised: Element {
+pub trait Quantised: Element + Into<i32> {
     /// Smallest stored value.
     const MIN: i32;
     /// Largest stored value.

@@ -91,7 +91,7 @@ pub(super) fn apply_wide(multiplier: Multiplier, x: i64) -> i32 {
 }
 
 /// Stored values of a quantised tensor, read and written as `i32`.
-pub(super) trait Stored: nnburst_kernels::tensor::Element {
+pub(super) trait Stored: nnburst_kernels::tensor::Element + Into<i32> {
     /// The stored value.
     fn wide(self) -> i32;
     /// The stored value of this number, which fits.

@@ -176,7 +176,7 @@ fn stored_sum(
         by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
             call.emit_with_scratch(label, bytes, move |mut io| {
                 let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-                let sums = sums.compute(from, io.scratch_slice::<i32>(), T::wide)?;
+                let sums = sums.compute(from, io.scratch_slice::<i32>())?;
                 to.fill(sums.iter().map(|&sum| {
                     T::stored(finish(i64::from(sum) - whole * i64::from(from_zero)))
                 }));
