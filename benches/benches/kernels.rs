@@ -405,6 +405,8 @@ fn elementwise(c: &mut Criterion) {
             map.compute(In::of(&b[..]), Out::of(&mut y[..]));
         },
     );
+    let make = |isa| Map::new(isa, Function::Sin);
+    family(c, "sin_f32", ELEMENTS, make, |map| map.compute(In::of(&b[..]), Out::of(&mut y[..])));
     // Rows of 32 less a number for each.
     let (len, count) = (32, ELEMENTS / 32);
     let make = |isa| Binary::new(isa, Arithmetic::Sub, NO_CLAMP);

@@ -17,7 +17,7 @@ pub(super) static FLOOR: Op = Op { lower: |op| lower(op, |x| x.floor(), None) };
 pub(super) static EXP: Op = Op { lower: lower_exp };
 pub(super) static LOG: Op = Op { lower: lower_log };
 pub(super) static RSQRT: Op = Op { lower: lower_inverse_root };
-pub(super) static SIN: Op = Op { lower: |op| lower(op, |x| x.sin(), None) };
+pub(super) static SIN: Op = Op { lower: lower_sin };
 pub(super) static SQRT: Op = Op { lower: |op| lower(op, |x| x.sqrt(), None) };
 pub(super) static ELU: Op = Op { lower: lower_elu };
 
@@ -67,6 +67,14 @@ fn lower_log(op: &mut OpBuilder<'_>) -> Lowered {
     match op.input_kind(0)? {
         OperandType::TensorFloat32 => emit_map(op, Function::Log),
         _ => lower(op, f32::ln, None),
+    }
+}
+
+/// Source: NNAPI `SIN`, since HAL 1.2.
+fn lower_sin(op: &mut OpBuilder<'_>) -> Lowered {
+    match op.input_kind(0)? {
+        OperandType::TensorFloat32 => emit_map(op, Function::Sin),
+        _ => lower(op, f32::sin, None),
     }
 }
 

@@ -281,7 +281,7 @@ impl Lower<'_, '_> {
             {
                 "layers behind it quantise its sums on the fly, whose order then counts"
             }
-            Builtin::Logistic
+            Builtin::Logistic | Builtin::Sin | Builtin::Cos
                 if input == Some(TensorKind::Float32) && self.import.quantises_on_the_fly() =>
             {
                 "layers behind it quantise its results on the fly, whose last bit then counts"

@@ -7,10 +7,10 @@ use core::arch::x86_64::{
     _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
     _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32,
     _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
-    _mm256_sub_ps,
+    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps,
+    _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps,
+    _mm256_sub_epi32, _mm256_sub_ps,
 };
 
 use super::{F32Simd, HALF_ROOT};
@@ -236,6 +236,12 @@ impl F32Simd for F32x8 {
             let mask = _mm256_cmp_ps::<_CMP_LT_OQ>(a.0, b.0);
             Self(_mm256_blendv_ps(others.0, self.0, mask))
         }
+    }
+
+    #[inline(always)]
+    fn is_any_less(self, other: Self) -> bool {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)) != 0 }
     }
 
     #[inline(always)]

@@ -193,6 +193,12 @@ impl F32Simd for F32x16 {
     }
 
     #[inline(always)]
+    fn is_any_less(self, other: Self) -> bool {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0) != 0 }
+    }
+
+    #[inline(always)]
     fn first_or(self, count: usize, others: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
         Self(unsafe { _mm512_mask_blend_ps(mask(count), others.0, self.0) })

@@ -120,6 +120,9 @@ pub(crate) trait F32Simd: Copy {
     /// These numbers where `a` is less than `b`, elsewhere the others.
     fn where_less(self, a: Self, b: Self, others: Self) -> Self;
 
+    /// Returns whether a lane is less than another's.
+    fn is_any_less(self, other: Self) -> bool;
+
     /// The first `count` lanes, and those of `others` behind them.
     fn first_or(self, count: usize, others: Self) -> Self;
 

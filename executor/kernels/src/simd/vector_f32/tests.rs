@@ -55,6 +55,8 @@ impl Kernel for Lanes {
         assert!(lanes(a.larger(none)).iter().all(|x| x.is_nan()));
         assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
         assert_eq!(lanes(a.where_less(none, b, c)), lanes(c));
+        assert!(a.with_lane(S::F32::LANES - 1, -9e9).is_any_less(a.filled(-8e9)));
+        assert!(!a.is_any_less(a) && !none.is_any_less(a) && !a.is_any_less(none));
         assert_eq!(lanes(a.where_less(b, b.filled(-f32::NAN), c)), lanes(c));
         for (lane, four) in S::F32::sums([a, b, c, d]).into_iter().zip(xs.chunks(S::F32::LANES)) {
             assert!((lane - four.iter().sum::<f32>()).abs() < 1e-3);

@@ -2,8 +2,8 @@
 //! variants give the same bits, so that graphs that go on with integers do too.
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LN_2, LOG_1P, LOG2_E, LOG2_E_32, POWER_OF_REST, POWERS, Row,
-    SIGMOID_BY_TABLE, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LN_2, LOG_1P, LOG2_E, LOG2_E_32, PI, POWER_OF_REST,
+    POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
 };
 use crate::simd::HALF_ROOT;
 
@@ -45,6 +45,11 @@ pub(super) unsafe fn gelu_by_tanh(row: &Row) {
 pub(super) unsafe fn log(row: &Row) {
     // SAFETY: as the caller promises.
     unsafe { map(row, log_of) };
+}
+
+pub(super) unsafe fn sin(row: &Row) {
+    // SAFETY: as the caller promises.
+    unsafe { map(row, sin_of) };
 }
 
 /// # Safety
@@ -110,7 +115,7 @@ fn gelu_by_tanh_of(x: f32) -> f32 {
     x * 0.5 * (tanh_of(inner) + 1.0)
 }
 
-fn log_of(x: f32) -> f32 {
+pub(in super::super) fn log_of(x: f32) -> f32 {
     if x.is_nan() || x < 0.0 {
         return f32::NAN;
     }
@@ -130,6 +135,19 @@ fn log_of(x: f32) -> f32 {
     let square = f * f;
     let tail = n.mul_add(LN_2[1], square * f * inner);
     n.mul_add(LN_2[0], f + square.mul_add(-0.5, tail))
+}
+
+fn sin_of(x: f32) -> f32 {
+    if x.abs() >= LARGE_ANGLE {
+        return x.sin();
+    }
+    let n = (x * std::f32::consts::FRAC_1_PI).round_ties_even();
+    // 1 or -1 of an odd number, 0 of an even one.
+    let odd = (n * 0.5).round_ties_even().mul_add(-2.0, n);
+    let r = PI.iter().fold(x, |r, &part| n.mul_add(-part, r)) * (odd * odd).mul_add(-2.0, 1.0);
+    let square = r * r;
+    let p = SIN[..3].iter().rev().fold(SIN[3], |p, &c| p.mul_add(square, c));
+    (r * square).mul_add(p, r)
 }
 
 /// `exp(x)` is `2^n * (1 + q)`.

@@ -11,6 +11,7 @@ fn truth(function: Function, x: f64) -> f64 {
         Function::Elu if x < 0.0 => x.exp_m1(),
         Function::Elu => x,
         Function::Log => x.ln(),
+        Function::Sin => x.sin(),
         Function::Gelu => x * 0.5 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
         Function::GeluByTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
@@ -42,7 +43,7 @@ fn bound(function: Function, x: f64, want: f64) -> f64 {
     }
 }
 
-const ALL: [Function; 7] = [
+const ALL: [Function; 8] = [
     Function::Sigmoid,
     Function::SigmoidByTable,
     Function::Tanh,
@@ -50,6 +51,7 @@ const ALL: [Function; 7] = [
     Function::Elu,
     Function::Gelu,
     Function::GeluByTanh,
+    Function::Sin,
 ];
 
 #[test]
@@ -104,6 +106,8 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
         (Function::Gelu, 0.0, 0.0),
         (Function::GeluByTanh, inf, inf),
         (Function::GeluByTanh, -0.0, 0.0),
+        (Function::Sin, 0.0, 0.0),
+        (Function::Sin, -1e-30, -1e-30),
     ] {
         for variant in variants(function).all() {
             for len in [1, 7, 8, 16, 17] {
@@ -115,6 +119,34 @@ fn what_is_no_number_stays_so_and_ends_are_flat() {
                 Map(variant).apply(&mut values);
                 assert!(values.iter().all(|y| y.is_nan()), "{function:?} {:?}", variant.isa);
             }
+        }
+    }
+}
+
+#[test]
+fn angles_of_any_size_are_near_and_infinite_ones_have_no_sine() {
+    // Every exponent; multiples of half a turn, where few digits are left; and both sides of the
+    // limit, in one vector.
+    let all = (0..0x7f80_0000).step_by(99_991).map(f32::from_bits);
+    let turns = (1..20_000u16).map(|n| f32::from(n) * std::f32::consts::FRAC_PI_2);
+    let limit = [LARGE_ANGLE.next_down(), LARGE_ANGLE, 3e38, 1.0];
+    let input: Vec<f32> = all.chain(turns).chain(limit).flat_map(|x| [x, -x]).collect();
+    let mut first: Option<Vec<f32>> = None;
+    for variant in variants(Function::Sin).all() {
+        let mut output = input.clone();
+        Map(variant).apply(&mut output);
+        let same = first.get_or_insert_with(|| output.clone());
+        assert_eq!(*same, output, "{:?}", variant.isa);
+        for (&x, &y) in input.iter().zip(&output) {
+            let want = truth(Function::Sin, f64::from(x));
+            let error = (f64::from(y) - want).abs();
+            let near = error <= 2.0 * f64::from(f32::EPSILON) * want.abs() + 2e-38;
+            assert!(near, "{:?} of {x:e}: {y} for {want}", variant.isa);
+        }
+        for len in [1, 7, 8, 16, 17] {
+            let mut values = vec![f32::INFINITY; len];
+            Map(variant).apply(&mut values);
+            assert!(values.iter().all(|y| y.is_nan()), "{:?}", variant.isa);
         }
     }
 }

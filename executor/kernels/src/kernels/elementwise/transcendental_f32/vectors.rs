@@ -3,15 +3,23 @@
 use std::marker::PhantomData;
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LEAST, LN_2, LOG_1P, LOG2_E, LOG2_E_32, POWER_OF_REST, POWERS,
-    Row, SIGMOID_BY_TABLE, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LEAST, LN_2, LOG_1P, LOG2_E, LOG2_E_32, PI,
+    POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
 };
 use crate::simd::vector_f32::{F32Simd, F64Simd};
 use crate::simd::{Kernel, Simd};
 
 /// A function of each lane.
 pub(in super::super) trait Each {
+    /// From this size on numbers are computed one by one.
+    const LARGE: f32 = f32::INFINITY;
+
     fn of<V: F32Simd>(x: V) -> V;
+
+    /// The function of a large number.
+    fn of_large(x: f32) -> f32 {
+        x
+    }
 }
 
 /// Rows of a function.
@@ -26,12 +34,35 @@ impl<E: Each> Kernel for FunctionRows<E> {
         // SAFETY: whole vectors are within the row, and of the last one the elements that are left.
         unsafe {
             for at in (0..whole).step_by(S::F32::LANES) {
-                E::of(S::F32::load(isa, input.add(at))).store(output.add(at));
+                let x = S::F32::load(isa, input.add(at));
+                E::of(x).store(output.add(at));
+                large::<E, S::F32>(x, output.add(at), S::F32::LANES);
             }
             let rest = len - whole;
             if rest > 0 {
-                E::of(S::F32::load_first(isa, input.add(whole), rest))
-                    .store_first(output.add(whole), rest);
+                let x = S::F32::load_first(isa, input.add(whole), rest);
+                E::of(x).store_first(output.add(whole), rest);
+                large::<E, S::F32>(x, output.add(whole), rest);
+            }
+        }
+    }
+}
+
+/// Computes the large ones of the first `count` lanes.
+///
+/// # Safety
+/// As many floats are writable.
+#[inline(always)]
+unsafe fn large<E: Each, V: F32Simd>(x: V, output: *mut f32, count: usize) {
+    if E::LARGE < f32::INFINITY && x.negative().is_any_less(x.filled(-E::LARGE.next_down())) {
+        let mut lanes = [0.0; 16];
+        // SAFETY: a vector has no more lanes; the caller promises the rest.
+        unsafe {
+            x.store(lanes.as_mut_ptr());
+            for (at, &x) in lanes.iter().enumerate().take(count) {
+                if x.abs() >= E::LARGE {
+                    output.add(at).write_unaligned(E::of_large(x));
+                }
             }
         }
     }
@@ -154,6 +185,34 @@ impl Each for Log {
         let log = log.where_negative(above_zero, x.filled(f32::NEG_INFINITY));
         // The sum with what is 0 of all but a NaN, whose sign chose anything above.
         log.add(x.clamp(zero, zero))
+    }
+}
+
+pub(super) struct Sin;
+
+impl Each for Sin {
+    const LARGE: f32 = LARGE_ANGLE;
+
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let n = x.mul(x.filled(std::f32::consts::FRAC_1_PI)).round();
+        // 1 or -1 of odd numbers, 0 of even ones.
+        let odd = n.mul(x.filled(0.5)).round().mul_add(x.filled(-2.0), n);
+        let mut r = x;
+        for part in PI {
+            r = n.mul_add(x.filled(-part), r);
+        }
+        let r = r.mul(odd.mul(odd).mul_add(x.filled(-2.0), x.filled(1.0)));
+        let square = r.mul(r);
+        let mut p = x.filled(SIN[3]);
+        for c in [SIN[2], SIN[1], SIN[0]] {
+            p = p.mul_add(square, x.filled(c));
+        }
+        r.mul(square).mul_add(p, r)
+    }
+
+    fn of_large(x: f32) -> f32 {
+        x.sin()
     }
 }
 
