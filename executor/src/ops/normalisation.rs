@@ -1,12 +1,16 @@
 //! L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION and LOG_SOFTMAX.
 
+use nnburst_hal::OperandType;
+use nnburst_kernels::kernels::plain::{Loop, Zip, map};
+use nnburst_kernels::kernels::softmax_f32::Softmax;
+use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::fixed::inverse_sqrt;
 use nnburst_kernels::tensor::quant::{rdbpot, srdhm};
-use nnburst_kernels::tensor::{OpError, Quantised, Real, Tensor, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, Quantised, Real, Tensor, poll};
 
 use super::Op;
-use super::support::{Image, by_real, dispatch, plain};
-use crate::lowering::{Io, Lowered, OpBuilder};
+use super::support::{Image, by_real, compiled, dispatch, plain};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 pub(super) static L2_NORMALIZATION: Op = Op { lower: lower_l2 };
 pub(super) static LOCAL_RESPONSE_NORMALIZATION: Op = Op { lower: lower_lrn };
@@ -60,6 +64,15 @@ fn lower_l2(op: &mut OpBuilder<'_>) -> Lowered {
 
 fn l2_real<T: Real>(op: &mut OpBuilder<'_>, lines: Lines) -> Lowered {
     let shape = op.output(0)?.shape;
+    if lines.inner == 1 {
+        let (isa, len) = (op.isa(), lines.extent);
+        op.emit(compiled(isa, "l2_normalization", &shape, 0), move |io: Io<'_>| {
+            let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+            isa.run(L2Rows { input, output, len });
+            Ok(())
+        });
+        return Ok(());
+    }
     op.emit(plain("l2_normalization", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {
@@ -72,6 +85,53 @@ fn l2_real<T: Real>(op: &mut OpBuilder<'_>, lines: Lines) -> Lowered {
         Ok(())
     });
     Ok(())
+}
+
+/// Rows of `len` elements over their length.
+struct L2Rows<'a, T> {
+    input: In<'a, T>,
+    output: Out<'a, T>,
+    len: usize,
+}
+
+impl<T: Real> Loop for L2Rows<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        /// Squares that are added side by side.
+        const LANES: usize = 32;
+        let Self { input, output, len } = self;
+        let squares = |x: T| x.to_f32() * x.to_f32();
+        for first in (0..output.len()).step_by(len.max(1)) {
+            let whole = first + len / LANES * LANES;
+            let mut lanes = [0.0; LANES];
+            for start in (first..whole).step_by(poll::CHUNK) {
+                let end = whole.min(start + poll::CHUNK);
+                for at in (start..end).step_by(LANES) {
+                    let xs = input.block::<LANES>(at);
+                    lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane += squares(x));
+                }
+                if poll::work(end - start).is_err() {
+                    return;
+                }
+            }
+            let rest = input.slice(whole..first + len).iter();
+            let sum = rest.fold(lanes.iter().sum::<f32>(), |sum, x| sum + squares(x));
+            let norm = sum.sqrt().max(1e-6);
+            let over = |x: T| T::from_f32(x.to_f32() / norm);
+            for start in (first..whole).step_by(poll::CHUNK) {
+                let end = whole.min(start + poll::CHUNK);
+                for at in (start..end).step_by(LANES) {
+                    let mut ys = [T::default(); LANES];
+                    ys.iter_mut().zip(input.block::<LANES>(at)).for_each(|(y, x)| *y = over(x));
+                    output.set_block(at, ys);
+                }
+                if poll::work(end - start + 8).is_err() {
+                    return;
+                }
+            }
+            (whole..first + len).for_each(|at| output.set(at, over(input.get(at))));
+        }
+    }
 }
 
 fn l2_byte<T: Quantised>(op: &mut OpBuilder<'_>, lines: Lines, input: &Tensor) -> Lowered {
@@ -129,7 +189,61 @@ struct Response {
     beta: f32,
 }
 
+impl Response {
+    /// Returns whether what is raised to a power is not negative, whatever the squares.
+    fn has_logarithm(&self) -> bool {
+        self.bias >= 0.0 && self.alpha >= 0.0 && self.beta > 0.0
+    }
+}
+
+/// A line at a time: squares with a margin on both sides, and the sums of their windows, the
+/// powers of which come of logarithms.
+fn emit_lrn_of_lines<T: Real>(op: &mut OpBuilder<'_>, len: usize, response: Response) -> Lowered {
+    let Response { radius, bias, alpha, beta } = response;
+    let (isa, shape, radius) = (op.isa(), op.output(0)?.shape, radius.min(len));
+    let [log, exp] = [Function::Log, Function::Exp].map(|function| Map::new(isa, function));
+    let label = compiled(isa, "local_response_normalization", &shape, 0);
+    let with_margins = len + 2 * radius;
+    op.emit_with_scratch(label, (with_margins + len) * 4, move |mut io: Io<'_>| {
+        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+        let scratch = io.scratch_slice::<f32>();
+        poll::fill(scratch, 0.0)?;
+        let (squares, sums) = scratch.split_at_mut(with_margins);
+        for first in (0..output.len()).step_by(len) {
+            let (input, output) =
+                (input.slice(first..first + len), output.slice(first..first + len));
+            map(isa, input, Out::of(&mut squares[radius..radius + len]), |x: T| {
+                x.to_f32() * x.to_f32()
+            });
+            poll::fill(sums, 0.0)?;
+            for offset in 0..=2 * radius {
+                poll::work(len)?;
+                let (sums, b) = (Out::of(sums), In::of(&squares[offset..offset + len]));
+                isa.run(Zip { a: sums.as_in(), b, output: sums, each: std::ops::Add::add });
+            }
+            let of_all = Out::of(sums);
+            map(isa, of_all.as_in(), of_all, |sum: f32| bias + alpha * sum);
+            if beta.to_bits() == 0.5f32.to_bits() {
+                map(isa, of_all.as_in(), of_all, |x: f32| 1.0 / x.sqrt());
+            } else {
+                poll::work(len * 8)?;
+                log.compute(of_all.as_in(), of_all);
+                map(isa, of_all.as_in(), of_all, |x: f32| x * -beta);
+                exp.compute(of_all.as_in(), of_all);
+            }
+            poll::work(len * 2)?;
+            output
+                .fill(input.iter().zip(&*sums).map(|(x, factor)| T::from_f32(x.to_f32() * factor)));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
 fn emit_lrn<T: Real>(op: &mut OpBuilder<'_>, lines: Lines, response: Response) -> Lowered {
+    if lines.inner == 1 && lines.extent <= poll::CHUNK && response.has_logarithm() {
+        return emit_lrn_of_lines::<T>(op, lines.extent, response);
+    }
     let Response { radius, bias, alpha, beta } = response;
     let shape = op.output(0)?.shape;
     op.emit(plain("local_response_normalization", &shape, 0), move |io: Io<'_>| {
@@ -205,6 +319,14 @@ fn lower_log_softmax(op: &mut OpBuilder<'_>) -> Lowered {
 
 fn emit_log_softmax<T: Real>(op: &mut OpBuilder<'_>, lines: Lines, beta: f32) -> Lowered {
     let shape = op.output(0)?.shape;
+    if lines.inner == 1
+        && op.input_kind(0)? == OperandType::TensorFloat32
+        && let Some(softmax) = Softmax::log(op.isa(), lines.extent, beta)
+    {
+        let label = Label { form: softmax.isa(), ..plain("softmax_f32", &shape, 0) };
+        op.emit(label, move |io| softmax.compute(io.input(0), io.output(0)));
+        return Ok(());
+    }
     op.emit(plain("log_softmax", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         lines.each(|at| {

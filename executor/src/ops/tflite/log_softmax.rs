@@ -42,16 +42,21 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let Some(steps) = Steps::of(&input, &result)? else {
         return in_floats(call, &input, &result);
     };
+    let powers: [i32; 256] = std::array::from_fn(|below| steps.power(below));
+    let distances: [i32; 256] = std::array::from_fn(|below| steps.distance(below));
     by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-        for row in poll::each(0..rows, 40 * depth) {
+        for row in poll::each(0..rows, 4 * depth) {
             let values = from.slice(row * depth..(row + 1) * depth);
             let most = values.iter().map(T::wide).max().unwrap_or(0);
-            let log = steps.log_of_sum(values.iter().map(|value| value.wide() - most));
+            let below = |value: T| usize::from(most.abs_diff(value.wide()).to_le_bytes()[0]);
+            let power = |value| powers[below(value)];
+            let log = Steps::log(values.iter().map(power).fold(0, i32::wrapping_add));
             let least = steps.least(log);
             let to = to.slice(row * depth..(row + 1) * depth);
             to.fill(values.iter().map(|value| {
-                T::stored(steps.stored(value.wide() - most, log, least))
+                let below = below(value);
+                T::stored(steps.stored(below, distances[below], log, least))
             }));
         }
         Ok(())
@@ -123,14 +128,21 @@ impl Steps {
         Ok(Some(Self { to_fixed, from_fixed, least, zero_point: result.zero_point, range }))
     }
 
-    /// The logarithm of the sum of powers of differences, none of which is positive.
-    fn log_of_sum(&self, differences: impl Iterator<Item = i32>) -> i32 {
-        let power = |difference| {
-            let power = fixed::exp_negative(self.to_fixed.apply(difference), DIFFERENCE_BITS);
-            rdbpot(power, SUM_BITS)
-        };
-        let differences = differences.filter(|&difference| difference >= self.least);
-        let sum = differences.map(power).fold(0, i32::wrapping_add);
+    /// The power of a value so far below the largest, as what is added up.
+    fn power(&self, below: usize) -> i32 {
+        if -integer(below) < self.least {
+            return 0;
+        }
+        rdbpot(fixed::exp_negative(self.distance(below), DIFFERENCE_BITS), SUM_BITS)
+    }
+
+    /// The distance of such a value in fixed point.
+    fn distance(&self, below: usize) -> i32 {
+        self.to_fixed.apply(-integer(below))
+    }
+
+    /// The logarithm of a sum of powers.
+    fn log(sum: i32) -> i32 {
         fixed::log_from_one(sum, SUM_BITS, DIFFERENCE_BITS)
     }
 
@@ -139,13 +151,19 @@ impl Steps {
         self.from_fixed.apply(i32::MIN.wrapping_add(log)).max(self.least - 1)
     }
 
-    fn stored(&self, difference: i32, log: i32, least: i32) -> i32 {
+    /// The result for a value so far below the largest, and at this distance.
+    fn stored(&self, below: usize, distance: i32, log: i32, least: i32) -> i32 {
         let (min, max) = self.range;
-        if difference <= least {
+        if -integer(below) <= least {
             return min;
         }
-        let real = self.to_fixed.apply(difference).wrapping_sub(log);
         let shift = 31 - DIFFERENCE_BITS - RESULT_BITS;
-        rdbpot(real, shift).saturating_add(self.zero_point).clamp(min, max)
+        let real = rdbpot(distance.wrapping_sub(log), shift);
+        real.saturating_add(self.zero_point).clamp(min, max)
     }
+}
+
+/// A difference of two bytes.
+fn integer(below: usize) -> i32 {
+    i32::try_from(below).unwrap_or(255)
 }

@@ -1,8 +1,9 @@
-//! SOFTMAX of rows of floats, four rows at a time: what a row's lanes have in common takes as long
+//! SOFTMAX of rows of floats and its logarithm, four rows at a time: what a row's lanes have in common takes as long
 //! to find as the functions of 64 elements.
 //!
 //! Every variant gives the same bits. Exponentials are summed in sixteen lanes, the upper half of
-//! which is added to the lower one until one is left, and multiplied by 1 over their sum.
+//! which is added to the lower one until one is left, and multiplied by 1 over their sum; or the
+//! sum's logarithm is subtracted from their exponents.
 
 mod scalar;
 mod vectors;
@@ -33,7 +34,10 @@ struct Rows {
 type Run = unsafe fn(&Rows);
 
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(SoftmaxVectors, scalar::softmax);
+const VARIANTS: Variants<Run> = variants!(SoftmaxVectors<false>, scalar::softmax);
+
+/// Those of the logarithm.
+const LOG_VARIANTS: Variants<Run> = variants!(SoftmaxVectors<true>, scalar::log_softmax);
 
 /// SOFTMAX of rows in its best variant.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,11 @@ impl Softmax {
     pub fn new(isa: Isa, len: usize, beta: f32) -> Option<Self> {
         let variant = VARIANTS.best(isa);
         (1..=Self::MOST).contains(&len).then_some(Self { variant, len, beta })
+    }
+
+    /// The same of LOG_SOFTMAX.
+    pub fn log(isa: Isa, len: usize, beta: f32) -> Option<Self> {
+        Some(Self { variant: LOG_VARIANTS.best(isa), ..Self::new(isa, len, beta)? })
     }
 
     /// The variant that was chosen.

@@ -15,14 +15,16 @@ fn of(variant: Variant<Run>, len: usize, input: &[f32], beta: f32) -> Vec<f32> {
 }
 
 const SCALAR: Variant<Run> = Variant { isa: Isa::Scalar, run: scalar::softmax };
+const LOG_SCALAR: Variant<Run> = Variant { isa: Isa::Scalar, run: scalar::log_softmax };
 
 #[test]
 fn every_variant_gives_the_bits_of_the_reference_in_place_too() {
     let numbers = numbers(9 * 70 + 3);
-    for variant in VARIANTS.all() {
+    let all = VARIANTS.all().map(|variant| (variant, SCALAR));
+    for (variant, scalar) in all.chain(LOG_VARIANTS.all().map(|variant| (variant, LOG_SCALAR))) {
         for (count, len) in (1..=9).flat_map(|count| (1..=70).map(move |len| (count, len))) {
             let input = &numbers[3..3 + count * len];
-            let want = of(SCALAR, len, input, 1.25);
+            let want = of(scalar, len, input, 1.25);
             assert_eq!(of(variant, len, input, 1.25), want, "{:?}, {len}", variant.isa);
             let mut both = input.to_vec();
             let output = Out::of(&mut both);
@@ -41,15 +43,18 @@ fn the_reference_is_near_the_true_shares() {
             let sum: f64 = row.iter().map(|&x| exp(x)).sum();
             row.iter().map(move |&x| exp(x) / sum)
         });
-        for (got, want) in of(SCALAR, len, &input, beta).into_iter().zip(rows) {
+        let got = of(SCALAR, len, &input, beta).into_iter();
+        let logs = of(LOG_SCALAR, len, &input, beta);
+        for ((got, log), want) in got.zip(logs).zip(rows) {
             assert!((f64::from(got) - want).abs() <= 2e-6 * want + 1e-37, "{got} for {want}");
+            assert!((f64::from(log) - want.ln()).abs() <= 4e-6, "{log} for {}", want.ln());
         }
     }
 }
 
 #[test]
 fn a_row_with_what_is_no_number_is_none_and_its_neighbours_are_as_before() {
-    for variant in VARIANTS.all() {
+    for variant in VARIANTS.all().chain(LOG_VARIANTS.all()) {
         for len in [1, 5, 16, 21, 40] {
             let mut input = numbers(5 * len);
             let want = of(variant, len, &input, 1.0);
@@ -61,9 +66,13 @@ fn a_row_with_what_is_no_number_is_none_and_its_neighbours_are_as_before() {
                     _ => assert_eq!(got, want, "{:?}, {len}", variant.isa),
                 }
             }
-            let far = vec![-1e30, f32::NEG_INFINITY, 3.0e30];
-            assert_eq!(of(variant, 3, &far, 1.0), [0.0, 0.0, 1.0], "{:?}", variant.isa);
         }
+    }
+    let far = [-1e30, f32::NEG_INFINITY, 3.0e30];
+    for (share, log) in VARIANTS.all().zip(LOG_VARIANTS.all()) {
+        assert_eq!(of(share, 3, &far, 1.0), [0.0, 0.0, 1.0], "{:?}", share.isa);
+        let want = [far[0] - far[2], f32::NEG_INFINITY, 0.0];
+        assert_eq!(of(log, 3, &far, 1.0), want, "{:?}", log.isa);
     }
 }
 

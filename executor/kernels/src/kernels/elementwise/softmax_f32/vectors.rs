@@ -2,37 +2,43 @@
 //! elements of a row stays in registers.
 
 use super::super::four_rows::{LANES, PARTS, RowsKernel, TOGETHER, all, filled, sums_of};
+use super::super::transcendental_f32::scalar::log_of;
 use super::super::transcendental_f32::vectors::{Each, Exp};
 use super::Rows;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
-pub(super) struct SoftmaxVectors;
+/// SOFTMAX, or its logarithms.
+pub(super) struct SoftmaxVectors<const LOG: bool>;
 
-impl Kernel for SoftmaxVectors {
+impl<const LOG: bool> Kernel for SoftmaxVectors<LOG> {
     type Work = Rows;
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, rows: &Rows) {
-        // SAFETY: as for the work. What is read of some rows is read before any of them is written.
+        // SAFETY: as for the work. An element is read for the last time before it is written.
         unsafe { all::<Self, S::F32>(isa, rows, rows.count) };
     }
 }
 
-impl RowsKernel for SoftmaxVectors {
+impl<const LOG: bool> RowsKernel for SoftmaxVectors<LOG> {
     type Work = Rows;
 
     #[inline(always)]
     unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
         // SAFETY: as the caller promises.
-        unsafe { some::<V, N>(isa, rows, first) };
+        unsafe { some::<V, N, LOG>(isa, rows, first) };
     }
 }
 
 /// # Safety
 /// Rows from the one `first` on are within those of the work, `N` of them, at most four.
 #[inline(always)]
-unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
+    isa: V::Isa,
+    rows: &Rows,
+    first: usize,
+) {
     let &Rows { input, output, len, stride, beta, .. } = rows;
     // SAFETY: within the rows.
     let (input, output) = unsafe { (input.add(first * stride), output.add(first * stride)) };
@@ -73,7 +79,9 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
                 unsafe {
                     let x = V::load(isa, input.add(place));
                     let exp = Exp::of(x.sub(most[row]).mul(beta));
-                    exp.store(output.add(place));
+                    if !LOG {
+                        exp.store(output.add(place));
+                    }
                     sums[row][part] = sums[row][part].add(exp);
                 }
             });
@@ -84,20 +92,27 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
         if count > 0 {
             unrolled!(4: row < N, {
                 let exp = Exp::of(last[row][part].sub(most[row]).mul(beta));
-                last[row][part] = exp;
+                if !LOG {
+                    last[row][part] = exp;
+                }
                 sums[row][part] = sums[row][part].add(exp.first_or(count, zero));
             });
         }
     });
     let sums = sums_of::<V, N>(sums);
-    let shares = filled::<V, N>(isa, sums.map(|sum| 1.0 / sum));
+    // What is left to do with an exponential, or with an element.
+    let of_rows = sums.map(|sum| if LOG { log_of(sum) } else { 1.0 / sum });
+    let of_rows = filled::<V, N>(isa, of_rows);
+    let finish = |row: usize, x: V| match LOG {
+        true => x.sub(most[row]).mul(beta).sub(of_rows[row]),
+        false => x.mul(of_rows[row]),
+    };
     for at in (0..whole).step_by(V::LANES) {
         unrolled!(4: row < N, {
+            let place = row * stride + at;
+            let from = if LOG { input } else { output.cast_const() };
             // SAFETY: within the row.
-            unsafe {
-                let to = output.add(row * stride + at);
-                V::load(isa, to).mul(shares[row]).store(to);
-            }
+            unsafe { finish(row, V::load(isa, from.add(place))).store(output.add(place)) };
         });
     }
     unrolled!(4: part < parts, {
@@ -106,7 +121,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
             unrolled!(4: row < N, {
                 let to = output.wrapping_add(row * stride + whole + part * V::LANES);
                 // SAFETY: so many elements are left of the row.
-                unsafe { last[row][part].mul(shares[row]).store_first(to, count) };
+                unsafe { finish(row, last[row][part]).store_first(to, count) };
             });
         }
     });
