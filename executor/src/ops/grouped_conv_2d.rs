@@ -1,5 +1,6 @@
 //! GROUPED_CONV_2D: each group of output channels reads its own group of input channels.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use nnburst_hal::{FusedActivation, OperandType};
@@ -29,7 +30,12 @@ struct Conv {
     /// Input channels of a group, and output channels of one.
     group_in: usize,
     group_out: usize,
+    /// The input channels that an output channel has weights for.
+    weighed: usize,
 }
+
+/// Output channels that a product of matrices of bytes takes as long for as for fewer.
+const FULL: usize = 32;
 
 /// Explicit paddings with 12 inputs, implicit with 9; the layout flag is mandatory, dilation
 /// unknown.
@@ -49,7 +55,8 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         })?;
     check_bias(&bias, channels_out)?;
     let sliding = Sliding::new(op, image, &window, filter_h, filter_w, channels_out, activation)?;
-    let conv = Conv { sliding, group_in, group_out: channels_out / groups };
+    let group_out = channels_out / groups;
+    let conv = Conv { sliding, group_in, group_out, weighed: group_in };
     match types(&input, &filter, &bias, &op.output(0)?)? {
         Types::Float32 => real::<f32>(op, conv),
         Types::Float16 => real::<half::f16>(op, conv),
@@ -62,6 +69,35 @@ impl Conv {
         self.sliding.output.channels / self.group_out
     }
 
+    /// The same in fewer groups, of as many as are full together, with weights of 0 for each
+    /// other's channels. (Of floats no 0 is safe: its product with infinity is no number.)
+    fn together(self) -> Self {
+        let (groups, most) = (self.groups(), (FULL / self.group_out).max(1));
+        let of_one = (1..=most).rev().find(|count| groups.is_multiple_of(*count)).unwrap_or(1);
+        let Self { group_in, group_out, .. } = self;
+        Self { group_in: group_in * of_one, group_out: group_out * of_one, ..self }
+    }
+
+    /// The filters of such groups, of those as they are given, and `zero` for a weight of 0.
+    fn filters<'a>(&self, filters: &'a [u8], zero: u8) -> Cow<'a, [u8]> {
+        let Self { group_in, group_out, weighed, .. } = *self;
+        if group_in == weighed {
+            return filters.into();
+        }
+        let pixels = self.sliding.vertical.filter * self.sliding.horizontal.filter;
+        let mut wide = vec![zero; filters.len() / weighed * group_in];
+        let own = group_out * weighed / group_in;
+        let channels = wide.chunks_exact_mut(pixels * group_in);
+        for (channel, (to, from)) in
+            channels.zip(filters.chunks_exact(pixels * weighed)).enumerate()
+        {
+            let first = channel % group_out / own * weighed;
+            let pixels = to.chunks_exact_mut(group_in).zip(from.chunks_exact(weighed));
+            pixels.for_each(|(to, from)| to[first..first + weighed].copy_from_slice(from));
+        }
+        wide.into()
+    }
+
     /// The windows of one group, if there aren't too many.
     fn patches(&self) -> Option<Patches> {
         let channels = self.group_in;
@@ -70,7 +106,7 @@ impl Conv {
 
     /// The depthwise convolution that it is where each group reads one channel.
     fn depthwise(&self) -> Option<DepthwiseConv> {
-        let Self { sliding, group_in, group_out } = *self;
+        let Self { sliding, group_in, group_out, .. } = *self;
         (group_in == 1).then_some(DepthwiseConv { sliding, multiplier: group_out })
     }
 
@@ -92,7 +128,7 @@ impl Conv {
         let Some(first) = groups.first() else { return Ok(()) };
         let label = Label { kernel, form: isa(first), ..self.label()? };
         let (scratch_bytes, lines) = (first.scratch_bytes(), first.patches().lines());
-        let Self { sliding: Sliding { input, output, .. }, group_in, group_out } = self;
+        let Self { sliding: Sliding { input, output, .. }, group_in, group_out, .. } = self;
         op.emit_bands(label, scratch_bytes, lines, move |mut io, lines| {
             let (image, to) = (io.input::<C::Element>(0), io.output::<C::Element>(0));
             let scratch = io.scratch_slice();
@@ -180,18 +216,22 @@ fn byte(op: &mut OpBuilder<'_>, conv: Conv) -> Lowered {
             return Ok(());
         }
     }
-    let gemms = constants(op).zip(conv.patches()).and_then(|((filter, bias), patches)| {
+    let together = conv.together();
+    let gemms = constants(op).zip(together.patches()).and_then(|((filter, bias), patches)| {
         let (input, weights) = (op.input(0).ok()?, op.input(1).ok()?);
-        let filters = filter.as_slice().chunks_exact(patches.depth() * conv.group_out);
-        let biases = bias.typed().chunks_exact(conv.group_out);
+        let zero = weights.zero_point.to_le_bytes()[0];
+        let filters = together.filters(filter.as_slice(), zero);
+        let filters = filters.chunks_exact(patches.depth() * together.group_out);
+        let biases = bias.typed().chunks_exact(together.group_out);
         let gemm = |(group, (filter, bias)): (usize, (&[u8], &[i32]))| {
-            let scaling = requantise.scaling_of_group(group, conv.group_out);
+            let scaling = requantise.scaling_of_group(group, together.group_out);
             let weights = gemm_i8::Weights { values: filter, bytes: bytes(&weights) };
             gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)
         };
         filters.zip(biases).enumerate().map(gemm).collect::<Option<Vec<_>>>()
     });
     let Some(gemms) = gemms else { return conv_taps::byte(op, conv) };
+    let conv = together;
     op.absorb(1);
     // Kernels of two windows at a time write as many channels, one behind the other.
     let by_windows = gemms.iter().all(|gemm| gemm.channels() == conv.group_out);
@@ -237,7 +277,7 @@ impl Taps for Conv {
     }
 
     fn label(&self) -> Result<Label, OpError> {
-        self.sliding.label("grouped_conv_2d", self.group_in)
+        self.sliding.label("grouped_conv_2d", self.weighed)
     }
 
     fn activation(&self) -> FusedActivation {
