@@ -118,8 +118,14 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
                         column: step_in,
                         lanes,
                     };
+                    // Of bytes a vector holds a block; of wider ones half a block takes half the
+                    // time.
+                    if size_of::<S>() > 1 && lanes <= BLOCK / 2 {
+                        self.block::<{ BLOCK / 2 }>(&window, 0);
+                        continue;
+                    }
                     for lane in (0..lanes).step_by(BLOCK) {
-                        self.block(&window, lane);
+                        self.block::<BLOCK>(&window, lane);
                     }
                 }
             }
@@ -141,18 +147,18 @@ struct Covered {
 }
 
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
-    /// The lanes from `lane` on, as many as there are up to a block.
+    /// The lanes from `lane` on, as many as there are up to a block of `N`.
     #[inline(always)]
-    fn block(&self, window: &Covered, lane: usize) {
+    fn block<const N: usize>(&self, window: &Covered, lane: usize) {
         let Covered { first, rows, columns, line, column: across, lanes, .. } = *window;
         if lanes < FEW {
             return (lane..lanes).for_each(|lane| self.one(window, lane));
         }
         // Rather a whole block that overlaps the one before.
-        let start = lane.min(lanes.saturating_sub(BLOCK));
+        let start = lane.min(lanes.saturating_sub(N));
         let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        match first + start + last + BLOCK <= self.input.len() {
-            true => self.fold_block::<false>(window, start),
+        match first + start + last + N <= self.input.len() {
+            true => self.fold_block::<N, false>(window, start),
             false => self.block_at_end(window, start),
         }
     }
@@ -162,17 +168,17 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     #[cold]
     #[inline(never)]
     fn block_at_end(&self, window: &Covered, start: usize) {
-        self.fold_block::<true>(window, start);
+        self.fold_block::<BLOCK, true>(window, start);
     }
 
     /// The lanes from `start` on. Where there are fewer than a block, what follows in memory is
     /// folded as well and not stored: loops of sixteen elements are unrolled before they become
     /// vectors, and don't then.
     #[inline(always)]
-    fn fold_block<const AT_END: bool>(&self, window: &Covered, start: usize) {
+    fn fold_block<const N: usize, const AT_END: bool>(&self, window: &Covered, start: usize) {
         let Covered { rows, columns, line, column: across, lanes, .. } = *window;
         let first = window.first + start;
-        let mut sums = [self.first; BLOCK];
+        let mut sums = [self.first; N];
         let many = rows * columns > MANY;
         for row in 0..rows {
             // Long windows are reported line by line; of others the pixel was.
@@ -181,18 +187,18 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
             }
             for column in 0..columns {
                 let at = first + row * line + column * across;
-                let xs = match AT_END && at + BLOCK > self.input.len() {
-                    true => self.last_block(at),
-                    false => self.input.block::<BLOCK>(at),
+                let xs = match AT_END && at + N > self.input.len() {
+                    true => self.last_block::<N>(at),
+                    false => self.input.block::<N>(at),
                 };
                 sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
             }
         }
-        let mut ys = [T::default(); BLOCK];
+        let mut ys = [T::default(); N];
         ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
         let to = window.result + start;
         match lanes {
-            BLOCK.. => self.output.set_block(to, ys),
+            _ if lanes >= N => self.output.set_block(to, ys),
             32.. => self.store::<32>(to, &ys, lanes),
             16.. => self.store::<16>(to, &ys, lanes),
             8.. => self.store::<8>(to, &ys, lanes),
@@ -203,15 +209,15 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     /// Stores `lanes` elements, from `N` to twice as many: as many twice, the second time those up
     /// to the last. A call of `memcpy` takes as long as a window of two pixels.
     #[inline(always)]
-    fn store<const N: usize>(&self, to: usize, ys: &[T; BLOCK], lanes: usize) {
+    fn store<const N: usize>(&self, to: usize, ys: &[T], lanes: usize) {
         let ys = In::of(ys);
         self.output.set_block(to, ys.block::<N>(0));
         self.output.set_block(to + lanes - N, ys.block::<N>(lanes - N));
     }
 
     /// The last elements of the input, fewer than a block.
-    fn last_block(&self, at: usize) -> [T; BLOCK] {
-        let mut xs = [T::default(); BLOCK];
+    fn last_block<const N: usize>(&self, at: usize) -> [T; N] {
+        let mut xs = [T::default(); N];
         let left = self.input.slice(at..self.input.len());
         left.copy_to(&mut xs[..left.len()]);
         xs

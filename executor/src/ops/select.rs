@@ -95,6 +95,10 @@ fn block<T: Element, const N: usize>(of: In<'_, T>, step: usize, at: usize) -> [
 
 fn quantised<T: Quantised>(op: &mut OpBuilder<'_>, a: &Tensor, b: &Tensor) -> Lowered {
     let out = op.output(0)?;
+    let parameters = |of: &Tensor| (of.scale.to_bits(), of.zero_point);
+    if [a, b].iter().all(|of| parameters(of) == parameters(&out)) {
+        return plainly::<T>(op);
+    }
     let to_output = |from: &Tensor| {
         let (from, to) = ((from.scale, from.zero_point), (out.scale, out.zero_point));
         move |q: T| T::from_i32(requantise(q.to_i32(), from, to, T::MIN, T::MAX))
