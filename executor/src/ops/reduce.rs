@@ -101,15 +101,14 @@ fn extreme<T: Element>(
     narrow: fn(T) -> T,
 ) -> Lowered {
     let start = if largest { lowest } else { highest };
-    let each = move |a: T, b: T| if if largest { b > a } else { b < a } { b } else { a };
     let fold = move |of: &Reduction, isa, input: In<'_, T>, results: &mut [T]| {
-        of.fold(isa, input, results, start, each, each);
+        of.extremes(isa, input, results, start, largest);
     };
     emit(op, reduction, start, fold, narrow)
 }
 
 /// Emits the step of a reduction, whose results `fold` takes from `start` on.
-fn emit<T: Element, A: Element>(
+pub(super) fn emit<T: Element, A: Element>(
     op: &mut OpBuilder<'_>,
     reduction: Reduction,
     start: A,

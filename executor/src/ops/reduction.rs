@@ -114,6 +114,19 @@ impl Reduction {
         self.fold(isa, input, sums, S::default(), |sum: S, x| sum + read(x), |a, b| a + b);
     }
 
+    /// The smallest or largest elements; `results` begin with what none is beyond.
+    pub(super) fn extremes<T: Element>(
+        &self,
+        isa: Isa,
+        input: In<'_, T>,
+        results: &mut [T],
+        start: T,
+        largest: bool,
+    ) {
+        let each = move |a: T, b: T| if if largest { b > a } else { b < a } { b } else { a };
+        self.fold(isa, input, results, start, each, each);
+    }
+
     /// Folds each element into the result that it belongs to; `join` is the same of two results,
     /// and `start` the result of nothing. Elements are taken in an order of its own.
     pub(super) fn fold<T: Element, S: Element>(

@@ -115,6 +115,12 @@ impl Strided {
                 if poll::work(ROW_NS + (end - start) * ELEMENT_NS).is_err() {
                     return;
                 }
+                if step == -1 {
+                    let first = (from - signed(end - 1)).cast_unsigned();
+                    let row = input.slice(first..first + end - start);
+                    isa.run(Backwards { row, output: target.slice(start..end) });
+                    continue;
+                }
                 if step == 2 {
                     let first = from.cast_unsigned() + 2 * start;
                     let pairs = input.slice(first..first + 2 * (end - start) - 1);
@@ -254,6 +260,30 @@ impl<T: Element> Loop for EverySecond<'_, T> {
     }
 }
 
+/// A row from its last element to its first.
+struct Backwards<'a, T> {
+    row: In<'a, T>,
+    output: Out<'a, T>,
+}
+
+impl<T: Element> Loop for Backwards<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        const BLOCK: usize = 16;
+        let Self { row, output } = self;
+        let len = output.len();
+        if len < BLOCK {
+            return (0..len).for_each(|at| output.set(at, row.get(len - 1 - at)));
+        }
+        for at in (0..len).step_by(BLOCK) {
+            // Rather a whole block that lies over the one before.
+            let at = at.min(len - BLOCK);
+            let block = row.block::<BLOCK>(len - BLOCK - at);
+            output.set_block::<BLOCK>(at, std::array::from_fn(|k| block[BLOCK - 1 - k]));
+        }
+    }
+}
+
 /// Matrices that are transposed: `rows` by `columns` of the output, one behind the other. Of the
 /// input each column is one piece, and starts `distance` behind the one before it.
 struct Turns<'a, T, I> {
@@ -269,6 +299,9 @@ struct Turns<'a, T, I> {
 /// Rows and columns that are transposed at a time.
 const TILE: usize = 8;
 
+/// Words so far apart, or a multiple of that, share few places of the first cache.
+const SAME_PLACE: usize = 256;
+
 impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
     #[inline(always)]
     fn run(mut self) {
@@ -283,7 +316,11 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
                 continue;
             }
             if size_of::<T>() == 4 && self.rows >= WORDS && self.columns >= WORDS {
-                if self.squares_of_words(from, to).is_err() {
+                let moved = match self.columns.is_multiple_of(SAME_PLACE) {
+                    true => self.squares_of_words::<4>(from, to),
+                    false => self.squares_of_words::<1>(from, to),
+                };
+                if moved.is_err() {
                     return;
                 }
                 to += self.rows * self.columns;
@@ -331,29 +368,42 @@ impl<T: Element, I> Turns<'_, T, I> {
         Ok(())
     }
 
-    /// As [`Turns::squares`], of words.
+    /// As [`Turns::squares`], of words: `WIDE` of them side by side, at most as many as a line of
+    /// the cache holds. Where the lines of a column have one place in it, each is to be written
+    /// whole before the next.
     #[inline(always)]
-    fn squares_of_words(&self, from: usize, to: usize) -> Result<(), poll::Halted> {
-        let Self { input, output, rows, columns, distance, .. } = *self;
-        for column in (0..columns).step_by(WORDS) {
-            let column = column.min(columns - WORDS);
-            let first = from + column * distance;
+    fn squares_of_words<const WIDE: usize>(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> Result<(), poll::Halted> {
+        let Self { rows, columns, .. } = *self;
+        for first in (0..columns).step_by(WORDS * WIDE) {
             for start in (0..rows).step_by(poll::CHUNK) {
                 let end = rows.min(start + poll::CHUNK);
-                poll::work((end - start) * WORDS)?;
+                poll::work((end - start) * WORDS * WIDE)?;
                 for row in (start..end).step_by(WORDS) {
                     let row = row.min(rows - WORDS);
-                    let square: [[T; WORDS]; WORDS] =
-                        std::array::from_fn(|at| input.block(first + row + at * distance));
-                    let turned: [[T; WORDS]; WORDS] =
-                        bytemuck::cast(turned_words(bytemuck::cast(square)));
-                    for (at, line) in turned.into_iter().enumerate() {
-                        output.set_block(to + (row + at) * columns + column, line);
+                    for at in 0..WIDE {
+                        let column = (first + at * WORDS).min(columns - WORDS);
+                        self.square_of_words([from, to], row, column);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn square_of_words(&self, [from, to]: [usize; 2], row: usize, column: usize) {
+        let Self { input, output, columns, distance, .. } = *self;
+        let first = from + column * distance + row;
+        let square: [[T; WORDS]; WORDS] =
+            std::array::from_fn(|at| input.block(first + at * distance));
+        let turned: [[T; WORDS]; WORDS] = bytemuck::cast(turned_words(bytemuck::cast(square)));
+        for (at, line) in turned.into_iter().enumerate() {
+            output.set_block(to + (row + at) * columns + column, line);
+        }
     }
 
     /// Moves `N` columns of a matrix, from the one `column` on.

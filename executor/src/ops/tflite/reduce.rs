@@ -1,6 +1,7 @@
 //! Reductions over any axes.
 
 use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
@@ -93,29 +94,48 @@ pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
     let count = groups.count();
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
     match input.kind {
-        ElementKind::F32 => return real_sum(call, &input, is_mean),
-        ElementKind::I32 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                let sum = groups.fold(from, at, 0i64, |sum, x| sum.wrapping_add(i64::from(x)));
-                to.set(at, low(if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum }));
-            }
-            Ok(())
-        }),
-        ElementKind::I64 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                let sum = groups.fold(from, at, 0i64, i64::wrapping_add);
-                to.set(at, if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum });
-            }
-            Ok(())
-        }),
-        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
-            return stored_sum(call, &input, &result, groups, is_mean);
+        ElementKind::F32 => real_sum(call, &input, is_mean),
+        ElementKind::I32 => {
+            let finish = move |sum: i64| {
+                low(if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum })
+            };
+            integer_sum::<i32>(call, &input, finish)
         }
-        kind => return Err(refused(0, kind).into()),
+        ElementKind::I64 => {
+            let finish =
+                move |sum: i64| if is_mean { sum.checked_div(whole).unwrap_or(0) } else { sum };
+            integer_sum::<i64>(call, &input, finish)
+        }
+        ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
+            stored_sum(call, &input, &result, groups, is_mean)
+        }
+        kind => Err(refused(0, kind).into()),
     }
-    Ok(())
+}
+
+/// Of integers: sums wrap in 64 bits.
+fn integer_sum<T: Element + Into<i64>>(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    finish: impl Fn(i64) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let add = |of: &Reduction, isa, input: In<'_, T>, sums: &mut [i64]| {
+        of.fold(isa, input, sums, 0, |sum: i64, x| sum.wrapping_add(x.into()), i64::wrapping_add);
+    };
+    emit(call, input, 0i64, add, finish)
+}
+
+/// Adds the step of a reduction, whose results `fold` takes from `start` on.
+fn emit<T: Element, A: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    start: A,
+    fold: impl Fn(&Reduction, Isa, In<'_, T>, &mut [A]) + Send + Sync + 'static,
+    finish: impl Fn(A) -> T + Send + Sync + 'static,
+) -> Lowered {
+    let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
+    let reduction = Reduction::new(&input.shape, &axes, call.flag(0)?)?;
+    crate::ops::reduce::emit(call, reduction, start, fold, finish)
 }
 
 /// Of floats.
@@ -244,44 +264,42 @@ pub(super) fn extreme(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
     if count == 0 {
         return Err(OpError::rule("nothing is reduced").into());
     }
-    by_kind!(input.kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64], T => {
-        call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                let first = from.get(Groups::place(&groups.kept, at));
-                to.set(at, groups.fold(from, at, first, |best, x| {
-                    if if least { x < best } else { x > best } { x } else { best }
-                }));
-            }
-            Ok(())
-        });
-    });
-    Ok(())
+    match input.kind {
+        ElementKind::F32 => extremes(call, &input, least, [f32::NEG_INFINITY, f32::INFINITY], same),
+        ElementKind::I8 => extremes(call, &input, least, [i8::MIN, i8::MAX], same),
+        ElementKind::U8 => extremes(call, &input, least, [u8::MIN, u8::MAX], same),
+        ElementKind::I16 => extremes(call, &input, least, [i16::MIN, i16::MAX], same),
+        ElementKind::I32 => extremes(call, &input, least, [i32::MIN, i32::MAX], same),
+        ElementKind::I64 => extremes(call, &input, least, [i64::MIN, i64::MAX], same),
+        kind => Err(refused(0, kind).into()),
+    }
 }
 
+fn same<T>(x: T) -> T {
+    x
+}
+
+fn extremes<T: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    least: bool,
+    [lowest, highest]: [T; 2],
+    finish: fn(T) -> T,
+) -> Lowered {
+    let start = if least { highest } else { lowest };
+    let fold = move |of: &Reduction, isa, input: In<'_, T>, results: &mut [T]| {
+        of.extremes(isa, input, results, start, !least);
+    };
+    emit(call, input, start, fold, finish)
+}
+
+/// Any byte but 0 is true: all are where the least one is, any where the greatest.
 pub(super) fn any(call: &mut OperatorCall<'_, '_>, all: bool) -> Lowered {
-    let (input, _, groups) = read(call)?;
+    let (input, ..) = read(call)?;
     if input.kind != ElementKind::Bool {
         return Err(refused(0, input.kind).into());
     }
-    let count = groups.count();
-    call.step(&input.shape, move |io| {
-        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
-        for at in poll::each(0..to.len(), 2 * count) {
-            let holds =
-                groups.fold(
-                    from,
-                    at,
-                    all,
-                    |so_far, x| {
-                        if all { so_far && x != 0 } else { so_far || x != 0 }
-                    },
-                );
-            to.set(at, u8::from(holds));
-        }
-        Ok(())
-    });
-    Ok(())
+    extremes(call, &input, all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
 }
 
 /// Products. Of stored values each factor is rescaled by its share of the result's scale.
