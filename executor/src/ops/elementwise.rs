@@ -13,10 +13,11 @@ use nnburst_kernels::tensor::quant::{
     Multiplier, clamp_real, output_range, product_multiplier, rdbpot, real_activation_range, srdhm,
 };
 use nnburst_kernels::tensor::rows::Rows;
-use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor};
 
 use super::Op;
 use super::broadcast::{Broadcast, BroadcastMatrix, each_chunk_of_rows, emit_zip};
+use super::byte_blocks::{Planes, Walk, each_block};
 use super::repeated_block::RepeatedBlock;
 use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::part::StepPart;
@@ -226,6 +227,17 @@ fn quantised<T: Quantised>(
                 }
                 return Ok(());
             }
+            if let Some(planes) = Planes::of([&a.shape, &b.shape], &operands.wide) {
+                let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
+                let range = (low, high);
+                let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
+                let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
+                op.emit(Label { form: add.isa(), ..label }, move |io| {
+                    let inputs = [io.input::<u8>(0), io.input::<u8>(1)];
+                    planes.each(inputs, io.output::<u8>(0), |a, b, out| add.compute(a, b, out))
+                });
+                return Ok(());
+            }
             emit::<T>(op, operands, move |a, b| finish(sum.apply(a.to_i32(), b.to_i32())));
         }
     }
@@ -345,137 +357,4 @@ type Arguments<'a, T> = (Rows<In<'a, T>>, Rows<In<'a, T>>, Rows<Out<'a, T>>);
 
 fn arguments<'a, T: Element>(io: &Io<'a>) -> Arguments<'a, T> {
     (io.input_rows(0), io.input_rows(1), io.output_rows(0))
-}
-
-/// The order in which the elements of an operand come to those of a result of `wide` shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
-    /// One after the other.
-    Along,
-    /// All of so many, again and again.
-    Repeated(usize),
-    /// Each so many times.
-    Stretched(usize),
-}
-
-impl Walk {
-    /// `None` for an operand that is both repeated and stretched, or has no elements.
-    fn of(shape: &Shape, wide: &Shape) -> Option<Self> {
-        let strides = shape.broadcast_strides(wide);
-        let axes = wide.iter().zip(strides).filter(|(extent, _)| **extent != 1);
-        let mut moves: Vec<bool> = axes.map(|(_, stride)| stride != 0).collect();
-        moves.dedup();
-        let count = shape.elements();
-        match moves[..] {
-            _ if count == 0 => None,
-            [] | [true] => Some(Self::Along),
-            [false] | [false, true] => Some(Self::Repeated(count)),
-            [true, false] => Some(Self::Stretched(wide.elements() / count)),
-            _ => None,
-        }
-    }
-}
-
-/// Results at a time.
-const BLOCK: usize = 512;
-
-/// An operand as blocks that are as long as those of the result.
-struct Blocks<'a, 'k> {
-    rows: Rows<In<'a, u8>>,
-    walk: Walk,
-    /// Elements as they are repeated, from the first on; or those of the block, stretched.
-    kept: &'k mut Kept,
-}
-
-type Kept = [u8; 2 * BLOCK];
-
-impl<'a, 'k> Blocks<'a, 'k> {
-    /// `len` results are to come, and no more is written down than these need.
-    fn new((rows, walk): (Rows<In<'a, u8>>, Walk), len: usize, kept: &'k mut Kept) -> Self {
-        match walk {
-            Walk::Repeated(1) => kept[..=len.min(BLOCK)].fill(rows.piece(0..1).get(0)),
-            Walk::Repeated(count @ ..=BLOCK) => {
-                let (first, others) = kept[..len.min(BLOCK) + count].split_at_mut(count);
-                for (at, element) in first.iter_mut().enumerate() {
-                    *element = rows.piece(at..at + 1).get(0);
-                }
-                others
-                    .chunks_mut(count)
-                    .for_each(|next| next.copy_from_slice(&first[..next.len()]));
-            }
-            _ => {}
-        }
-        Self { rows, walk, kept }
-    }
-
-    /// The results from `at` on that one block can be for.
-    fn left(&self, at: usize) -> usize {
-        match self.walk {
-            Walk::Along => self.rows.left(at),
-            Walk::Repeated(..=BLOCK) | Walk::Stretched(_) => usize::MAX,
-            Walk::Repeated(count) => self.rows.left(at % count).min(count - at % count),
-        }
-    }
-
-    /// The elements for `count` results.
-    fn block(&mut self, at: usize, count: usize) -> In<'_, u8> {
-        match self.walk {
-            Walk::Along => self.rows.piece(at..at + count),
-            Walk::Repeated(all @ ..=BLOCK) => In::of(&self.kept[at % all..][..count]),
-            Walk::Repeated(all) => self.rows.piece(at % all..at % all + count),
-            Walk::Stretched(times) => {
-                let (mut from, mut to) = (at, 0);
-                while to < count {
-                    let (element, end) = (from / times, (from / times + 1) * times);
-                    let len = (end - from).min(count - to);
-                    self.kept[to..to + len].fill(self.rows.piece(element..element + 1).get(0));
-                    (from, to) = (from + len, to + len);
-                }
-                In::of(&self.kept[..count])
-            }
-        }
-    }
-}
-
-/// Calls `each` with blocks of operands that broadcast, and where their results go. Rows of few
-/// elements are put together: a call for each would take longer than its elements.
-fn each_block(
-    operands: [(Rows<In<'_, u8>>, Walk); 2],
-    output: Rows<Out<'_, u8>>,
-    mut each: impl FnMut(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String>,
-) -> Result<(), String> {
-    let (len, [mut kept_a, mut kept_b]) = (output.len(), [[0; 2 * BLOCK]; 2]);
-    let [of_a, of_b] = operands;
-    let mut a = Blocks::new(of_a, len, &mut kept_a);
-    let mut b = Blocks::new(of_b, len, &mut kept_b);
-    let mut at = 0;
-    while at < output.len() {
-        let most = a.left(at).min(b.left(at)).min(output.left(at));
-        let count = most.min(BLOCK).min(output.len() - at);
-        poll::work(count)?;
-        each(a.block(at, count), b.block(at, count), output.piece(at..at + count))?;
-        at += count;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operands_walk_along_again_or_stretched() {
-        let walk = |shape: &[usize]| {
-            let shape = Shape::new(shape).unwrap();
-            Walk::of(&shape, &Shape::new([2, 1, 3, 4]).unwrap())
-        };
-        assert_eq!(walk(&[2, 1, 3, 4]), Some(Walk::Along));
-        assert_eq!(walk(&[1]), Some(Walk::Repeated(1)));
-        assert_eq!(walk(&[4]), Some(Walk::Repeated(4)));
-        assert_eq!(walk(&[1, 1, 3, 4]), Some(Walk::Repeated(12)));
-        assert_eq!(walk(&[2, 1, 1, 1]), Some(Walk::Stretched(12)));
-        assert_eq!(walk(&[2, 1, 3, 1]), Some(Walk::Stretched(4)));
-        assert_eq!(walk(&[3, 1]), None);
-        assert_eq!(walk(&[2, 1, 1, 4]), None);
-    }
 }

@@ -10,6 +10,7 @@ mod bilinear;
 mod binary;
 mod blocks;
 mod broadcast;
+mod byte_blocks;
 mod byte_table;
 mod cast;
 mod compare;
