@@ -64,24 +64,15 @@ fn emit_rows<T: Element>(op: &mut OpBuilder<'_>, rows: Rows) -> Lowered {
     op.emit(compiled(isa, "gather", &shape, 0), move |io: Io<'_>| {
         let (input, output) = (io.input::<T>(rows.values), io.output::<T>(0));
         let indices = io.input::<i32>(rows.indices);
-        if rows.outer == 1 {
-            let len = rows.inner * size_of::<T>();
-            let table = input.bytes();
-            let numbers = indices.slice(0..rows.count);
+        let numbers = indices.slice(0..rows.count);
+        let (from, to) = (rows.extent * rows.inner, rows.count * rows.inner);
+        let len = rows.inner * size_of::<T>();
+        for outer in poll::each(0..rows.outer, 8) {
+            let table = input.slice(outer * from..(outer + 1) * from).bytes();
+            let output = output.slice(outer * to..(outer + 1) * to).bytes();
             let gathered = GatheredRows { table, rows: rows.extent, len, numbers };
-            let copied = gathered.copy(isa, output.bytes());
-            return copied.map_err(|index| format!("index {index} of {} rows", rows.extent));
-        }
-        for at in poll::each(0..rows.count, 8) {
-            let index = indices.get(at);
-            let row = usize::try_from(index).ok().filter(|&row| row < rows.extent);
-            let row = row.ok_or_else(|| format!("index {index} of {} rows", rows.extent))?;
-            for outer in poll::each(0..rows.outer, 8 + rows.inner / 4) {
-                let from = (outer * rows.extent + row) * rows.inner;
-                let to = (outer * rows.count + at) * rows.inner;
-                let values = input.slice(from..from + rows.inner);
-                output.slice(to..to + rows.inner).copy_from(values);
-            }
+            let copied = gathered.copy(isa, output);
+            copied.map_err(|index| format!("index {index} of {} rows", rows.extent))?;
         }
         Ok(())
     });

@@ -108,7 +108,7 @@ impl<T: Real> Loop for L2Rows<'_, T> {
                 let end = whole.min(start + poll::CHUNK);
                 for at in (start..end).step_by(LANES) {
                     let xs = input.block::<LANES>(at);
-                    lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane += squares(x));
+                    lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane += squares(x));
                 }
                 if poll::work(end - start).is_err() {
                     return;
@@ -121,8 +121,8 @@ impl<T: Real> Loop for L2Rows<'_, T> {
             for start in (first..whole).step_by(poll::CHUNK) {
                 let end = whole.min(start + poll::CHUNK);
                 for at in (start..end).step_by(LANES) {
-                    let mut ys = [T::default(); LANES];
-                    ys.iter_mut().zip(input.block::<LANES>(at)).for_each(|(y, x)| *y = over(x));
+                    let (xs, mut ys) = (input.block::<LANES>(at), [T::default(); LANES]);
+                    ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = over(x));
                     output.set_block(at, ys);
                 }
                 if poll::work(end - start + 8).is_err() {

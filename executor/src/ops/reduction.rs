@@ -238,7 +238,7 @@ where
             }
             for at in (start..end).step_by(BLOCK) {
                 let xs = self.input.block::<BLOCK>(at);
-                lanes.iter_mut().zip(xs).for_each(|(lane, x)| *lane = (self.each)(*lane, x));
+                lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane = (self.each)(*lane, x));
             }
         }
         for half in [BLOCK / 2, BLOCK / 4, BLOCK / 8, BLOCK / 16] {
@@ -290,8 +290,8 @@ where
                 let xs = self.input.block::<N>(from + (row + turn) * columns + first);
                 results
                     .iter_mut()
-                    .zip(xs)
-                    .for_each(|(result, x)| *result = (self.each)(*result, x));
+                    .zip(&xs)
+                    .for_each(|(result, &x)| *result = (self.each)(*result, x));
             }
         }
         let mut results = [self.start; N];
@@ -308,7 +308,7 @@ where
                 return N;
             }
             let xs = self.input.block::<N>(from + row * columns + first);
-            results.iter_mut().zip(xs).for_each(|(result, x)| *result = (self.each)(*result, x));
+            results.iter_mut().zip(&xs).for_each(|(result, &x)| *result = (self.each)(*result, x));
         }
         self.results[to + first..][..N].copy_from_slice(&results);
         N

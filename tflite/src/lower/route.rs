@@ -328,6 +328,7 @@ impl Lower<'_, '_> {
                 "NNAPI rounds otherwise"
             }
             Builtin::TopkV2 => "NNAPI orders equals otherwise",
+            Builtin::ReverseV2 => "NNAPI gathers what it turns, axis by axis",
             Builtin::Div if input == Some(TensorKind::Int32) => "NNAPI rounds quotients down",
             Builtin::Add | Builtin::Sub | Builtin::Mul if input == Some(TensorKind::Int32) => {
                 "NNAPI fuses no activation with INT32"

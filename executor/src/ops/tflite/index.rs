@@ -1,5 +1,7 @@
 //! Operations that look up, scatter, choose and order elements by indices.
 
+use std::cmp::Ordering;
+
 use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
@@ -196,7 +198,7 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
         let order: &mut [u64] = bytemuck::cast_slice_mut(order);
         for row in poll::each(0..rows, extent * 20) {
             from.slice(row * extent * width..(row + 1) * extent * width).copy_to(values);
-            find(values, order);
+            find(values, order, k);
             for (at, &key) in order[..k].iter().enumerate() {
                 let [place, ..] = bytemuck::cast::<_, [u32; 2]>(key.to_le());
                 let first = place as usize * width;
@@ -217,30 +219,35 @@ pub(super) fn top_k(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 /// See [`row_order`].
-type RowOrder = fn(&[u8], &mut [u64]);
+type RowOrder = fn(&[u8], &mut [u64], usize);
 
-/// The function that puts the places of a row's elements into the lower halves of integers, from
-/// the greatest element to the least; of equals the first place first, and last what is no number.
+/// The function that puts the places of a row's elements into the lower halves of integers: of as
+/// many as are asked for from the greatest element to the least, of equals the first place first
+/// and last what is no number; then of the others.
 fn row_order(kind: ElementKind) -> Lowered<RowOrder> {
     if kind == ElementKind::I64 {
-        return Ok(|values, order| {
+        return Ok(|values, order, count| {
             let values: &[i64] = bytemuck::cast_slice(values);
             order.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
             let value = |place: u64| usize::try_from(place).map_or(0, |place| values[place]);
-            order.sort_unstable_by(|&a, &b| value(b).cmp(&value(a)).then(a.cmp(&b)));
+            first_sorted(order, count, |&a, &b| value(b).cmp(&value(a)).then(a.cmp(&b)));
         });
     }
-    by_kind!(kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32], T => Ok(|values, order| {
+    by_kind!(kind, [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32], T => Ok(|values, order, count| {
         let values: &[T] = bytemuck::cast_slice(values);
         for ((key, value), place) in order.iter_mut().zip(values).zip(0u32..) {
             *key = u64::from(!value.rank()) << 32 | u64::from(place);
         }
-        least_first(order);
+        first_sorted(order, count, u64::cmp);
     }))
 }
 
-fn least_first(keys: &mut [u64]) {
-    keys.sort_unstable();
+/// Brings the first `count` keys of an order to the front, and sorts these.
+fn first_sorted(keys: &mut [u64], count: usize, order: impl Fn(&u64, &u64) -> Ordering) {
+    if (1..keys.len()).contains(&count) {
+        keys.select_nth_unstable_by(count - 1, &order);
+    }
+    keys[..count].sort_unstable_by(order);
 }
 
 /// The index of the greatest or least element along an axis; among equals the first.

@@ -246,7 +246,7 @@ impl<T: Stored> Loop for RowSum<'_, T> {
             let mut sums = [0i32; BLOCK];
             for at in (start..whole.min(start + EXACT)).step_by(BLOCK) {
                 let block = row.block::<BLOCK>(at);
-                sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x.wide());
+                sums.iter_mut().zip(&block).for_each(|(sum, &x)| *sum += x.wide());
             }
             *sum += sums.iter().map(|&sum| i64::from(sum)).sum::<i64>();
         }
