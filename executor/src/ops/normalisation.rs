@@ -102,6 +102,10 @@ impl<T: Real> Loop for L2Rows<'_, T> {
         let Self { input, output, len } = self;
         let squares = |x: T| x.to_f32() * x.to_f32();
         for first in (0..output.len()).step_by(len.max(1)) {
+            // Of short rows nothing else is reported.
+            if poll::work(2 * LANES).is_err() {
+                return;
+            }
             let whole = first + len / LANES * LANES;
             let mut lanes = [0.0; LANES];
             for start in (first..whole).step_by(poll::CHUNK) {
@@ -125,7 +129,7 @@ impl<T: Real> Loop for L2Rows<'_, T> {
                     ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = over(x));
                     output.set_block(at, ys);
                 }
-                if poll::work(end - start + 8).is_err() {
+                if poll::work(end - start).is_err() {
                     return;
                 }
             }

@@ -299,7 +299,7 @@ struct Turns<'a, T, I> {
 /// Rows and columns that are transposed at a time.
 const TILE: usize = 8;
 
-/// Words so far apart, or a multiple of that, share few places of the first cache.
+/// Words so far apart, or a multiple of that, share few places of L1.
 const SAME_PLACE: usize = 256;
 
 impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {

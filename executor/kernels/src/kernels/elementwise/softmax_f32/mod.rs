@@ -1,5 +1,5 @@
-//! SOFTMAX of rows of floats and its logarithm, four rows at a time: what a row's lanes have in common takes as long
-//! to find as the functions of 64 elements.
+//! SOFTMAX of rows of floats and its logarithm, four rows at a time: the maximum and the sum over
+//! the lanes of one row take as long as the functions of 64 elements.
 //!
 //! Every variant gives the same bits. Exponentials are summed in sixteen lanes, the upper half of
 //! which is added to the lower one until one is left, and multiplied by 1 over their sum; or the
