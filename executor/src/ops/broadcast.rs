@@ -13,7 +13,7 @@ use crate::lowering::{Label, OpBuilder};
 
 /// Positions in two operands that broadcast to one shape, in row-major order of that shape.
 /// Neighbouring axes that both operands walk alike are one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Broadcast {
     pub(super) extents: Vec<usize>,
     pub(super) strides: [Vec<usize>; 2],
@@ -64,7 +64,7 @@ const SHORT: usize = 512;
 
 impl Broadcast {
     pub(crate) fn new(wide: &Shape, a: &Shape, b: &Shape) -> Self {
-        let mut this = Self { extents: Vec::new(), strides: [Vec::new(), Vec::new()] };
+        let mut this = Self::default();
         let strides = [a.broadcast_strides(wide), b.broadcast_strides(wide)];
         for (axis, &extent) in wide.iter().enumerate() {
             this.push(extent, [strides[0][axis], strides[1][axis]]);
@@ -73,7 +73,7 @@ impl Broadcast {
     }
 
     /// Adds an axis inside the others.
-    fn push(&mut self, extent: usize, strides: [usize; 2]) {
+    pub(super) fn push(&mut self, extent: usize, strides: [usize; 2]) {
         if extent == 1 {
             return;
         }
@@ -129,7 +129,7 @@ impl Broadcast {
 
     /// Where a span starts in both operands.
     #[inline(always)]
-    fn start(&self, row: usize) -> [usize; 2] {
+    pub(super) fn start(&self, row: usize) -> [usize; 2] {
         let (mut rest, mut from) = (row, [0, 0]);
         for axis in (0..self.extents.len().saturating_sub(1)).rev() {
             // A division takes longer than a short span does.

@@ -3,6 +3,8 @@
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{In, Out, Shape, poll};
 
+use super::broadcast::Broadcast;
+
 /// The order in which the elements of an operand come to those of a result of `wide` shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
@@ -36,8 +38,10 @@ impl Walk {
 /// one of these or neither.
 #[derive(Debug)]
 pub(super) struct Planes {
-    /// Where each plane starts in both operands.
-    starts: Vec<[usize; 2]>,
+    /// The axes outside of planes, and one for all that is in them.
+    planes: Broadcast,
+    /// Planes of the result.
+    count: usize,
     /// How the operands walk through a plane, and how many elements of theirs are in it.
     walks: [(Walk, usize); 2],
     /// Results of a plane.
@@ -61,18 +65,14 @@ impl Planes {
             let [Ok(of_a), Ok(of_b)] = own else { return None };
             if let (Some(a), Some(b)) = (Walk::of(&of_a, &inner), Walk::of(&of_b, &inner)) {
                 let strides = operands.map(|shape| shape.broadcast_strides(wide));
-                let start = |plane: usize| {
-                    let (mut rest, mut from) = (plane, [0; 2]);
-                    for axis in (0..outer).rev() {
-                        let at = rest % wide[axis];
-                        rest /= wide[axis];
-                        from = [0, 1].map(|of| from[of] + at * strides[of][axis]);
-                    }
-                    from
-                };
-                let starts = (0..wide.elements().checked_div(len)?).map(start).collect();
+                let mut planes = Broadcast::default();
+                for axis in 0..outer {
+                    planes.push(wide[axis], [strides[0][axis], strides[1][axis]]);
+                }
+                planes.push(len, [0, 0]);
                 let walks = [(a, of_a.elements()), (b, of_b.elements())];
-                return Some(Self { starts, walks, len });
+                let count = wide.elements().checked_div(len)?;
+                return Some(Self { planes, count, walks, len });
             }
         }
         None
@@ -88,7 +88,8 @@ impl Planes {
         output: Out<'_, u8>,
         mut each: impl FnMut(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String>,
     ) -> Result<(), String> {
-        for (plane, starts) in self.starts.iter().enumerate() {
+        for plane in 0..self.count {
+            let starts = self.planes.start(plane);
             let operands = [0, 1].map(|of| {
                 let (walk, count) = self.walks[of];
                 (Rows::from(inputs[of].slice(starts[of]..starts[of] + count)), walk)

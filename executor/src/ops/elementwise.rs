@@ -198,12 +198,12 @@ fn quantised<T: Quantised>(
         Arithmetic::Add | Arithmetic::Sub => {
             let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
             let walks = [a, b].map(|operand| Walk::of(&operand.shape, &operands.wide));
+            let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
+            let range = (low, high);
+            let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
+            let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
+            let label = Label { form: add.isa(), ..label };
             if let [Some(of_a), Some(of_b)] = walks {
-                let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
-                let range = (low, high);
-                let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
-                let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
-                let label = Label { form: add.isa(), ..label };
                 let add = Arc::new(add);
                 let combine = Arc::clone(&add);
                 let is_alike = a.shape == b.shape;
@@ -228,11 +228,7 @@ fn quantised<T: Quantised>(
                 return Ok(());
             }
             if let Some(planes) = Planes::of([&a.shape, &b.shape], &operands.wide) {
-                let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
-                let range = (low, high);
-                let add = Add::new(op.isa(), bytes, [sum.a, sum.b], sum.output, zp_out, range);
-                let label = plain("add_i8", &operands.wide, operands.wide.elements() as u64);
-                op.emit(Label { form: add.isa(), ..label }, move |io| {
+                op.emit(label, move |io| {
                     let inputs = [io.input::<u8>(0), io.input::<u8>(1)];
                     planes.each(inputs, io.output::<u8>(0), |a, b, out| add.compute(a, b, out))
                 });

@@ -7,7 +7,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Real, poll};
 
 use super::Op;
 use super::reduction::Reduction;
-use super::support::{bad_kind, compiled, same_quantisation};
+use super::support::{bad_kind, by_real, compiled, same_quantisation};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
 pub(super) static REDUCE_SUM: Op = Op { lower: lower_sum };
@@ -40,11 +40,7 @@ fn lower_sum(op: &mut OpBuilder<'_>) -> Lowered {
         emit(op, reduction, 0.0, fold, T::from_f32)
     }
     let (reduction, kind) = reduction(op)?;
-    match kind {
-        OperandType::TensorFloat32 => sum::<f32>(op, reduction),
-        OperandType::TensorFloat16 => sum::<f16>(op, reduction),
-        other => Err(bad_kind(0, other).into()),
-    }
+    by_real!(kind, sum(op, reduction))
 }
 
 fn lower_product(op: &mut OpBuilder<'_>) -> Lowered {
@@ -59,11 +55,7 @@ fn lower_product(op: &mut OpBuilder<'_>) -> Lowered {
         emit(op, reduction, 1.0, fold, T::from_f32)
     }
     let (reduction, kind) = reduction(op)?;
-    match kind {
-        OperandType::TensorFloat32 => product::<f32>(op, reduction),
-        OperandType::TensorFloat16 => product::<f16>(op, reduction),
-        other => Err(bad_kind(0, other).into()),
-    }
+    by_real!(kind, product(op, reduction))
 }
 
 fn lower_extreme(op: &mut OpBuilder<'_>, largest: bool) -> Lowered {
@@ -88,12 +80,12 @@ fn lower_logical(op: &mut OpBuilder<'_>, all: bool) -> Lowered {
     extreme(op, reduction, !all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
 }
 
-fn same<T>(x: T) -> T {
+pub(super) fn same<T>(x: T) -> T {
     x
 }
 
 /// The smallest or largest elements, out of the limits of their type.
-fn extreme<T: Element>(
+pub(super) fn extreme<T: Element>(
     op: &mut OpBuilder<'_>,
     reduction: Reduction,
     largest: bool,

@@ -123,8 +123,11 @@ impl Reduction {
         start: T,
         largest: bool,
     ) {
-        let each = move |a: T, b: T| if if largest { b > a } else { b < a } { b } else { a };
-        self.fold(isa, input, results, start, each, each);
+        // A loop each: where the direction is a value, no loop becomes vectors.
+        match largest {
+            true => self.fold(isa, input, results, start, larger, larger),
+            false => self.fold(isa, input, results, start, smaller, smaller),
+        }
     }
 
     /// Folds each element into the result that it belongs to; `join` is the same of two results,
@@ -140,6 +143,18 @@ impl Reduction {
     ) {
         isa.run(Fold { reduction: self, input, results, start, each, join });
     }
+}
+
+/// The larger of two; the first where one of them is no number.
+#[inline(always)]
+fn larger<T: Element>(a: T, b: T) -> T {
+    if b > a { b } else { a }
+}
+
+/// The smaller of two; the first where one of them is no number.
+#[inline(always)]
+fn smaller<T: Element>(a: T, b: T) -> T {
+    if b < a { b } else { a }
 }
 
 /// The results of all that are reduced into one. Of a line that is reduced every sixteenth element

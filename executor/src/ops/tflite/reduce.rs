@@ -1,13 +1,13 @@
 //! Reductions over any axes.
 
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, apply_wide, f32_of, f64_of, low, round_i32};
 use crate::lowering::Lowered;
+use crate::ops::reduce::{emit, extreme as extreme_of, same};
 use crate::ops::reduction::{IntegerSums, RealSums, Reduction};
 use crate::ops::support::compiled;
 
@@ -122,26 +122,19 @@ fn integer_sum<T: Element + Into<i64>>(
     let add = |of: &Reduction, isa, input: In<'_, T>, sums: &mut [i64]| {
         of.fold(isa, input, sums, 0, |sum: i64, x| sum.wrapping_add(x.into()), i64::wrapping_add);
     };
-    emit(call, input, 0i64, add, finish)
+    let reduction = reduction(call, input)?;
+    emit(call, reduction, 0i64, add, finish)
 }
 
-/// Adds the step of a reduction, whose results `fold` takes from `start` on.
-fn emit<T: Element, A: Element>(
-    call: &mut OperatorCall<'_, '_>,
-    input: &Arg,
-    start: A,
-    fold: impl Fn(&Reduction, Isa, In<'_, T>, &mut [A]) + Send + Sync + 'static,
-    finish: impl Fn(A) -> T + Send + Sync + 'static,
-) -> Lowered {
+/// The axes that fall away, by operand 1.
+fn reduction(call: &OperatorCall<'_, '_>, input: &Arg) -> Lowered<Reduction> {
     let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
-    let reduction = Reduction::new(&input.shape, &axes, call.flag(0)?)?;
-    crate::ops::reduce::emit(call, reduction, start, fold, finish)
+    Ok(Reduction::new(&input.shape, &axes, call.flag(0)?)?)
 }
 
 /// Of floats.
 fn real_sum(call: &mut OperatorCall<'_, '_>, input: &Arg, is_mean: bool) -> Lowered {
-    let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
-    let sums = RealSums::new(call.isa(), Reduction::new(&input.shape, &axes, call.flag(0)?)?);
+    let sums = RealSums::new(call.isa(), reduction(call, input)?);
     let count = sums.count();
     let divisor = match is_mean && count > 0 {
         true => super::math::narrow(f64_of(i64::try_from(count).unwrap_or(i64::MAX))),
@@ -188,10 +181,8 @@ fn stored_sum(
     };
     let (isa, are_rows) = (call.isa(), groups.are_rows());
     if (!are_rows || count <= SHORT_ROW) && count <= EXACT_SUMS {
-        let axes: Vec<i32> = call.ints(1)?.into_iter().map(low).collect();
-        let reduction = Reduction::new(&input.shape, &axes, false)?;
         let label = compiled(isa, "tflite_sum", &input.shape, 0);
-        let sums = IntegerSums::new(isa, reduction);
+        let sums = IntegerSums::new(isa, reduction(call, input)?);
         let bytes = sums.scratch_elements() * size_of::<i32>();
         by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
             call.emit_with_scratch(label, bytes, move |mut io| {
@@ -264,33 +255,16 @@ pub(super) fn extreme(call: &mut OperatorCall<'_, '_>, least: bool) -> Lowered {
     if count == 0 {
         return Err(OpError::rule("nothing is reduced").into());
     }
-    match input.kind {
-        ElementKind::F32 => extremes(call, &input, least, [f32::NEG_INFINITY, f32::INFINITY], same),
-        ElementKind::I8 => extremes(call, &input, least, [i8::MIN, i8::MAX], same),
-        ElementKind::U8 => extremes(call, &input, least, [u8::MIN, u8::MAX], same),
-        ElementKind::I16 => extremes(call, &input, least, [i16::MIN, i16::MAX], same),
-        ElementKind::I32 => extremes(call, &input, least, [i32::MIN, i32::MAX], same),
-        ElementKind::I64 => extremes(call, &input, least, [i64::MIN, i64::MAX], same),
+    let (reduction, kind) = (reduction(call, &input)?, input.kind);
+    match kind {
+        ElementKind::F32 => extreme_of(call, reduction, !least, [f32::MIN, f32::MAX], same),
+        ElementKind::I8 => extreme_of(call, reduction, !least, [i8::MIN, i8::MAX], same),
+        ElementKind::U8 => extreme_of(call, reduction, !least, [u8::MIN, u8::MAX], same),
+        ElementKind::I16 => extreme_of(call, reduction, !least, [i16::MIN, i16::MAX], same),
+        ElementKind::I32 => extreme_of(call, reduction, !least, [i32::MIN, i32::MAX], same),
+        ElementKind::I64 => extreme_of(call, reduction, !least, [i64::MIN, i64::MAX], same),
         kind => Err(refused(0, kind).into()),
     }
-}
-
-fn same<T>(x: T) -> T {
-    x
-}
-
-fn extremes<T: Element>(
-    call: &mut OperatorCall<'_, '_>,
-    input: &Arg,
-    least: bool,
-    [lowest, highest]: [T; 2],
-    finish: fn(T) -> T,
-) -> Lowered {
-    let start = if least { highest } else { lowest };
-    let fold = move |of: &Reduction, isa, input: In<'_, T>, results: &mut [T]| {
-        of.extremes(isa, input, results, start, !least);
-    };
-    emit(call, input, start, fold, finish)
 }
 
 /// Any byte but 0 is true: all are where the least one is, any where the greatest.
@@ -299,7 +273,8 @@ pub(super) fn any(call: &mut OperatorCall<'_, '_>, all: bool) -> Lowered {
     if input.kind != ElementKind::Bool {
         return Err(refused(0, input.kind).into());
     }
-    extremes(call, &input, all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
+    let reduction = reduction(call, &input)?;
+    extreme_of(call, reduction, !all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
 }
 
 /// Products. Of stored values each factor is rescaled by its share of the result's scale.
