@@ -54,12 +54,22 @@ fn family<K>(
     name: &str,
     work: usize,
     make: impl Fn(Isa) -> K,
+    run: impl FnMut(&K),
+) {
+    some_of_family(c, name, work, |isa| Some(make(isa)), run);
+}
+
+/// The same on those instruction sets that the family has a kernel for.
+fn some_of_family<K>(
+    c: &mut Criterion,
+    name: &str,
+    work: usize,
+    make: impl Fn(Isa) -> Option<K>,
     mut run: impl FnMut(&K),
 ) {
     let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Elements(work as u64));
-    for isa in isas() {
-        let kernel = make(isa);
+    for (isa, kernel) in isas().filter_map(|isa| Some((isa, make(isa)?))) {
         group.bench_function(BenchmarkId::new(format!("{isa:?}"), work), |b| {
             b.iter(|| run(black_box(&kernel)));
         });
@@ -271,6 +281,19 @@ fn matrices(c: &mut Criterion) {
         };
         family(c, &format!("matmul_f32 {right:?}"), rows * depth * columns, make, |product| {
             scratch.resize(product.scratch_len(), 0.0);
+            let (a, b) = (In::of(&a[..]), In::of(&b[..]));
+            product.compute(a, b, Out::of(&mut ys[..]), &mut scratch).unwrap();
+        });
+    }
+    let (a, b) = (vec![9u8; rows * depth], vec![7u8; depth * columns]);
+    let (mut ys, mut scratch) = (vec![0u8; rows * columns], Vec::new());
+    for right in [gemm_f32::Layout::RowMajor, gemm_f32::Layout::ColumnMajor] {
+        let make = |isa| {
+            let (extents, bytes) = ([rows, depth, columns], [ASYMMETRIC; 2]);
+            gemm_i8::ByteProduct::new(isa, extents, bytes, right, scaling)
+        };
+        some_of_family(c, &format!("matmul_i8 {right:?}"), ys.len() * depth, make, |product| {
+            scratch.resize(product.scratch_len(), 0);
             let (a, b) = (In::of(&a[..]), In::of(&b[..]));
             product.compute(a, b, Out::of(&mut ys[..]), &mut scratch).unwrap();
         });

@@ -344,7 +344,8 @@ pub(crate) struct RowsOfBytes {
 }
 
 /// See [`RowsOfBytes`].
-type Row = dyn Fn(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String> + Send + Sync;
+pub(crate) type Row =
+    dyn Fn(In<'_, u8>, In<'_, u8>, Out<'_, u8>) -> Result<(), String> + Send + Sync;
 
 /// Adds a step that computes rows of output 0 from those of inputs 0 and 1.
 pub(crate) fn emit_rows_of_bytes(

@@ -42,7 +42,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
             return directly(op, |x: i32| x as f32);
         }
         (OperandType::TensorFloat32, OperandType::TensorInt32) => {
-            return directly(op, |x: f32| x as i32);
+            return directly(op, |x: f32| saturated(x).unwrap_or(0));
         }
         _ => {}
     }
@@ -64,6 +64,17 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         Ok(())
     });
     Ok(())
+}
+
+/// A float cut towards zero, or the nearest integer that there is; none for what is no number. By
+/// way of doubles, as a saturating cast becomes no vectors.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the integer")]
+pub(super) fn saturated(x: f32) -> Option<i32> {
+    /// Leaves integers in the low bits.
+    const INTEGER: f64 = 1.5 * (1u64 << 52) as f64;
+    let whole = f64::from(x).trunc().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
+    (!x.is_nan()).then_some(((whole + INTEGER).to_bits() as u32).cast_signed())
 }
 
 /// The casts that networks have, pictures that become floats first of all: in one loop.
@@ -118,4 +129,22 @@ fn writer(kind: OperandType) -> Option<Writer> {
         OperandType::TensorQuant8Asymm => |from, to| write(from, to, |x| x as u8),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "what is expected")]
+    fn floats_are_cut_and_saturate() {
+        let edges = [0.0, -0.0, 0.99, -0.99, 1.5, -1.5, 8_388_607.5, 16_777_217.0, 1e-40];
+        let far = [2_147_483_520.0, 2_147_483_648.0, 3e9, f32::MAX, f32::INFINITY];
+        let all = edges.iter().chain(&far).flat_map(|&x| [x, -x]);
+        for x in all.chain((0..2000).map(|at| f32::from_bits(at * 2_147_461).abs())) {
+            let want = if x.is_nan() { None } else { Some(x as i32) };
+            assert_eq!(saturated(x), want, "{x}");
+        }
+        assert_eq!(saturated(f32::NAN), None);
+    }
 }

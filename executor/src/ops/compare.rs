@@ -2,10 +2,11 @@
 
 use half::f16;
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::{Element, OpError, Quantised, Shape, Tensor};
+use nnburst_kernels::tensor::{Element, OpError, Shape, Tensor};
 
 use super::Op;
 use super::broadcast::{Broadcast, emit_zip};
+use super::byte_test::{self, Meaning};
 use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::{Io, Lowered, OpBuilder};
 
@@ -15,12 +16,13 @@ pub(super) static LESS: Op = Op { lower: |op| lower(op, Test::Less) };
 pub(super) static LESS_EQUAL: Op = Op { lower: |op| lower(op, Test::LessEqual) };
 pub(super) static GREATER: Op = Op { lower: |op| lower(op, Test::Greater) };
 pub(super) static GREATER_EQUAL: Op = Op { lower: |op| lower(op, Test::GreaterEqual) };
-pub(super) static LOGICAL_AND: Op = Op { lower: |op| lower_logical(op, |a, b| a && b) };
-pub(super) static LOGICAL_OR: Op = Op { lower: |op| lower_logical(op, |a, b| a || b) };
+pub(super) static LOGICAL_AND: Op = Op { lower: |op| lower_logical(op, Logic::And) };
+pub(super) static LOGICAL_OR: Op = Op { lower: |op| lower_logical(op, Logic::Or) };
 pub(super) static LOGICAL_NOT: Op = Op { lower: lower_not };
 
-#[derive(Clone, Copy, Debug)]
-enum Test {
+/// What is asked of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Test {
     Equal,
     NotEqual,
     Less,
@@ -31,7 +33,7 @@ enum Test {
 
 /// A test without branches, which loops over elements become vectors with.
 #[derive(Clone, Copy, Debug)]
-struct Holds {
+pub(super) struct Holds {
     less: bool,
     equal: bool,
     greater: bool,
@@ -40,7 +42,7 @@ struct Holds {
 }
 
 impl Test {
-    fn holds(self) -> Holds {
+    pub(super) fn holds(self) -> Holds {
         let [less, equal, greater, negated] = match self {
             Self::Equal => [false, true, false, false],
             Self::NotEqual => [false, true, false, true],
@@ -55,7 +57,7 @@ impl Test {
 
 impl Holds {
     #[inline(always)]
-    fn of<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
+    pub(super) fn of<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
         let Self { less, equal, greater, negated } = self;
         ((a < b) & less | (a == b) & equal | (a > b) & greater) ^ negated
     }
@@ -68,43 +70,77 @@ fn lower(op: &mut OpBuilder<'_>, test: Test) -> Lowered {
     let (a, b, wide) = operands(op)?;
     let holds = test.holds();
     match a.kind {
-        OperandType::TensorFloat32 => emit(op, &a, &b, &wide, move |a: f32, b: f32| holds.of(a, b)),
-        OperandType::TensorFloat16 => emit(op, &a, &b, &wide, move |a: f16, b: f16| holds.of(a, b)),
-        OperandType::TensorInt32 => emit(op, &a, &b, &wide, move |a: i32, b: i32| holds.of(a, b)),
-        OperandType::TensorBool8 => {
-            emit(op, &a, &b, &wide, move |a: u8, b: u8| holds.of(a != 0, b != 0))
+        OperandType::TensorFloat32 => {
+            emit(op, &a, &b, &wide, move |a: f32, b| u8::from(holds.of(a, b)))
         }
-        OperandType::TensorQuant8Asymm => quantised::<u8>(op, &a, &b, &wide, holds),
-        OperandType::TensorQuant8AsymmSigned => quantised::<i8>(op, &a, &b, &wide, holds),
+        OperandType::TensorFloat16 => {
+            emit(op, &a, &b, &wide, move |a: f16, b| u8::from(holds.of(a, b)))
+        }
+        OperandType::TensorInt32 => {
+            emit(op, &a, &b, &wide, move |a: i32, b| u8::from(holds.of(a, b)))
+        }
+        OperandType::TensorBool8 => {
+            let truth = Meaning::new(false, |x| f64::from(u8::from(x != 0)));
+            emit_bytes(op, &wide, test, [(&a, truth), (&b, truth)])
+        }
+        OperandType::TensorQuant8Asymm => {
+            emit_bytes(op, &wide, test, [&a, &b].map(|of| (of, meaning(of, false))))
+        }
+        OperandType::TensorQuant8AsymmSigned => {
+            emit_bytes(op, &wide, test, [&a, &b].map(|of| (of, meaning(of, true))))
+        }
         other => Err(bad_kind(0, other).into()),
     }
 }
 
-fn quantised<T: Quantised>(
+/// The real numbers that quantised bytes stand for.
+#[expect(clippy::cast_precision_loss, reason = "nine bits")]
+fn meaning(of: &Tensor, is_signed: bool) -> Meaning {
+    let real = |q: i32| (q - of.zero_point) as f32 * of.scale;
+    Meaning::new(is_signed, |q| f64::from(real(q)))
+}
+
+fn emit_bytes(
     op: &mut OpBuilder<'_>,
-    a: &Tensor,
-    b: &Tensor,
     wide: &Shape,
-    holds: Holds,
+    test: Test,
+    [(a, of_a), (b, of_b)]: [(&Tensor, Meaning); 2],
 ) -> Lowered {
-    #[expect(clippy::cast_precision_loss, reason = "nine bits")]
-    let real = |of: &Tensor| {
-        let (scale, zero_point) = (of.scale, of.zero_point);
-        move |q: T| (q.to_i32() - zero_point) as f32 * scale
-    };
-    let (real_a, real_b) = (real(a), real(b));
-    emit(op, a, b, wide, move |a: T, b: T| holds.of(real_a(a), real_b(b)))
+    let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
+    let label = compiled(op.isa(), "compare", wide, 0);
+    byte_test::emit(op, label, broadcast, test, &[of_a, of_b]);
+    op.rows(&EACH);
+    Ok(())
+}
+
+/// The logic of two truths.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Logic {
+    And,
+    Or,
+}
+
+impl Logic {
+    /// The result as a function of bytes of which any but 0 is true: without a branch, which loops
+    /// over elements become vectors with.
+    pub(super) fn of_bytes(self) -> impl Fn(u8, u8) -> u8 + Copy + Send + Sync + 'static {
+        let wanted = match self {
+            Self::And => 2,
+            Self::Or => 1,
+        };
+        move |a, b| u8::from(u8::from(a != 0) + u8::from(b != 0) >= wanted)
+    }
 }
 
 /// Any byte but 0 is true.
 ///
 /// Source: NNAPI `LOGICAL_AND`, `LOGICAL_OR`, since HAL 1.2.
-fn lower_logical(op: &mut OpBuilder<'_>, logic: fn(bool, bool) -> bool) -> Lowered {
+fn lower_logical(op: &mut OpBuilder<'_>, logic: Logic) -> Lowered {
     let (a, b, wide) = operands(op)?;
     if a.kind != OperandType::TensorBool8 {
         return Err(bad_kind(0, a.kind).into());
     }
-    emit(op, &a, &b, &wide, move |a: u8, b: u8| logic(a != 0, b != 0))
+    emit(op, &a, &b, &wide, logic.of_bytes())
 }
 
 /// Source: NNAPI `LOGICAL_NOT`, since HAL 1.2.
@@ -133,11 +169,11 @@ fn emit<T: Element>(
     a: &Tensor,
     b: &Tensor,
     wide: &Shape,
-    test: impl Fn(T, T) -> bool + Send + Sync + 'static,
+    test: impl Fn(T, T) -> u8 + Send + Sync + 'static,
 ) -> Lowered {
     let broadcast = Broadcast::new(wide, &a.shape, &b.shape);
     let label = compiled(op.isa(), "compare", wide, 0);
-    emit_zip(op, label, broadcast, move |a: T, b| u8::from(test(a, b)));
+    emit_zip(op, label, broadcast, test);
     op.rows(&EACH);
     Ok(())
 }

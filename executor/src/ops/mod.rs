@@ -12,6 +12,7 @@ mod blocks;
 mod broadcast;
 mod byte_blocks;
 mod byte_table;
+mod byte_test;
 mod cast;
 mod compare;
 mod concatenation;

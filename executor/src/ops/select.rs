@@ -1,14 +1,16 @@
 //! SELECT: one of two tensors, element by element. All three operands have one shape.
 
+use std::ops::Range;
+
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::tensor::quant::requantise;
-use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Tensor, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};
 
 use super::Op;
 use super::support::{bad_kind, by_width, compiled, plain};
-use crate::lowering::{Io, Lowered, OpBuilder};
+use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
 pub(super) static SELECT: Op = Op { lower };
 
@@ -36,61 +38,132 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
 }
 
 fn plainly<T: Element>(op: &mut OpBuilder<'_>) -> Lowered {
-    let (shape, isa) = (op.output(0)?.shape, op.isa());
-    op.emit(compiled(isa, "select", &shape, 0), move |io: Io<'_>| {
-        let (condition, a, b) = (io.input::<u8>(0), io.input::<T>(1), io.input::<T>(2));
-        let output = io.output::<T>(0);
-        in_chunks(output.len(), |part| {
-            let values = [a, b].map(|of| of.slice(part.clone()));
-            let condition = condition.slice(part.clone());
-            let steps = [1; 3];
-            isa.run(Select { condition, values, steps, output: output.slice(part) });
-            Ok(())
-        })
-    });
+    let shape = op.output(0)?.shape;
+    let strides = shape.strides();
+    let label = compiled(op.isa(), "select", &shape, 0);
+    choose::<T>(op, label, Places::new(&shape, [&strides, &strides, &strides]));
     Ok(())
 }
 
-/// A row of elements of one of two, as a condition says for each.
-pub(super) struct Select<'a, T> {
-    pub(super) condition: In<'a, u8>,
-    pub(super) values: [In<'a, T>; 2],
-    /// Elements of the condition and of the values from one result to the next: 1, or 0 where the
-    /// first stands for all.
-    pub(super) steps: [usize; 3],
-    pub(super) output: Out<'a, T>,
+/// Adds a step that gives elements of input 1 or 2, as those of input 0 say.
+pub(super) fn choose<T: Element>(op: &mut OpBuilder<'_>, label: Label, places: Places) {
+    let isa = op.isa();
+    op.emit(label, move |io: Io<'_>| {
+        let (condition, output) = (io.input::<u8>(0), io.output::<T>(0));
+        let values = [io.input::<T>(1), io.input::<T>(2)];
+        let (len, rows) = (places.len, places.rows());
+        // Parts of a long row, or some short ones together.
+        let together = (poll::CHUNK / len.max(1)).max(1);
+        for first in (0..rows).step_by(together) {
+            let rows = first..rows.min(first + together);
+            in_chunks(len, |part| {
+                poll::work((rows.len() - 1) * len)?;
+                let rows = rows.clone();
+                isa.run(Select { places: &places, rows, part, condition, values, output });
+                Ok(())
+            })?;
+        }
+        Ok(())
+    });
+}
+
+/// Positions in a condition and two tensors that broadcast to one shape, row by row. Neighbouring
+/// axes that all of them walk alike are one.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Extents of the outer axes, and strides of each operand along them.
+    outer: Vec<(usize, [usize; 3])>,
+    /// Elements of a row.
+    len: usize,
+    /// Elements of each operand from one result to the next: 1, or 0 where the first stands for
+    /// all.
+    steps: [usize; 3],
+}
+
+impl Places {
+    pub(super) fn new(wide: &Shape, strides: [&[usize]; 3]) -> Self {
+        let mut axes: Vec<(usize, [usize; 3])> = Vec::new();
+        for (axis, &extent) in wide.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
+            let own = strides.map(|of| of[axis]);
+            match axes.last_mut() {
+                Some((outer, of)) if *of == own.map(|stride| stride * extent) => {
+                    (*outer, *of) = (*outer * extent, own);
+                }
+                _ => axes.push((extent, own)),
+            }
+        }
+        let (len, steps) = axes.pop().unwrap_or((1, [0; 3]));
+        Self { outer: axes, len, steps }
+    }
+
+    fn rows(&self) -> usize {
+        self.outer.iter().map(|&(extent, _)| extent).product()
+    }
+
+    /// Where a row starts in each operand.
+    #[inline(always)]
+    fn start(&self, row: usize) -> [usize; 3] {
+        let (mut rest, mut first) = (row, [0; 3]);
+        for (axis, (extent, strides)) in self.outer.iter().enumerate().rev() {
+            // A division takes longer than a short row does.
+            let (at, outer) = if axis == 0 { (rest, 0) } else { (rest % extent, rest / extent) };
+            rest = outer;
+            first.iter_mut().zip(strides).for_each(|(first, stride)| *first += at * stride);
+        }
+        first
+    }
+}
+
+/// A part of some rows.
+struct Select<'a, T> {
+    places: &'a Places,
+    rows: Range<usize>,
+    part: Range<usize>,
+    condition: In<'a, u8>,
+    values: [In<'a, T>; 2],
+    output: Out<'a, T>,
 }
 
 impl<T: Element> Loop for Select<'_, T> {
     #[inline(always)]
     fn run(self) {
-        /// Elements at a time.
         const BLOCK: usize = 64;
-        let Self { condition, values: [a, b], steps, output } = self;
-        let whole = output.len() / BLOCK * BLOCK;
-        for at in (0..whole).step_by(BLOCK) {
-            let holds: [u8; BLOCK] = block(condition, steps[0], at);
-            let (xs, ys): ([T; BLOCK], [T; BLOCK]) =
-                (block(a, steps[1], at), block(b, steps[2], at));
-            let mut chosen = [T::default(); BLOCK];
-            let each = holds.iter().zip(&xs).zip(&ys);
-            chosen.iter_mut().zip(each).for_each(|(to, ((&holds, &x), &y))| {
-                *to = if holds != 0 { x } else { y };
-            });
-            output.set_block(at, chosen);
-        }
-        for at in whole..output.len() {
-            let holds = condition.get(at * steps[0]) != 0;
-            let value = if holds { a.get(at * steps[1]) } else { b.get(at * steps[2]) };
-            output.set(at, value);
+        const SMALL: usize = 16;
+        let part = self.part.clone();
+        let whole = part.start + part.len() / BLOCK * BLOCK;
+        let small = part.start + part.len() / SMALL * SMALL;
+        for row in self.rows.clone() {
+            let start = self.places.start(row);
+            let to = row * self.places.len;
+            (part.start..whole).step_by(BLOCK).for_each(|at| self.block::<BLOCK>(start, to, at));
+            (whole..small).step_by(SMALL).for_each(|at| self.block::<SMALL>(start, to, at));
+            (small..part.end).for_each(|at| self.block::<1>(start, to, at));
         }
     }
 }
 
-/// Elements from the one `at` on, or the first as often.
+impl<T: Element> Select<'_, T> {
+    /// `N` elements of the row that starts there, from the one `at` on.
+    #[inline(always)]
+    fn block<const N: usize>(&self, start: [usize; 3], to: usize, at: usize) {
+        let Self { condition, values: [a, b], output, .. } = *self;
+        let steps = self.places.steps;
+        let from = [0, 1, 2].map(|of| start[of] + at * steps[of]);
+        let holds: [u8; N] = block(condition, steps[0], from[0]);
+        let (xs, ys): ([T; N], [T; N]) = (block(a, steps[1], from[1]), block(b, steps[2], from[2]));
+        let mut chosen = [T::default(); N];
+        let each = holds.iter().zip(&xs).zip(&ys);
+        chosen.iter_mut().zip(each).for_each(|(to, ((&holds, &x), &y))| {
+            *to = if holds != 0 { x } else { y };
+        });
+        output.set_block(to + at, chosen);
+    }
+}
+
+/// Elements from a place on, or the one there as often.
 #[inline(always)]
 fn block<T: Element, const N: usize>(of: In<'_, T>, step: usize, at: usize) -> [T; N] {
-    if step == 0 { [of.get(0); N] } else { of.block(at) }
+    if step == 0 { [of.get(at); N] } else { of.block(at) }
 }
 
 fn quantised<T: Quantised>(op: &mut OpBuilder<'_>, a: &Tensor, b: &Tensor) -> Lowered {
@@ -122,4 +195,19 @@ fn emit<T: Element>(
         Ok(())
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_all_operands_walk_alike_are_one() {
+        let shape = |extents: &[usize]| Shape::new(extents.to_vec()).unwrap();
+        let wide = shape(&[2, 3, 4, 5]);
+        let own = [&[4, 5][..], &[2, 3, 4, 5], &[1]].map(|it| shape(it).broadcast_strides(&wide));
+        let places = Places::new(&wide, own.each_ref().map(Vec::as_slice));
+        assert_eq!((places.len, places.steps, places.rows()), (20, [1, 1, 0], 6));
+        assert_eq!(places.start(5), [0, 100, 0]);
+    }
 }

@@ -10,6 +10,8 @@ use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, shifted_right};
 use crate::lowering::Lowered;
 use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
+use crate::ops::byte_test::{self, Meaning};
+use crate::ops::compare::{Logic, Test};
 use crate::ops::elementwise::{ProductOfBytes, real_binary};
 
 /// Two inputs and the result, whose shape is set.
@@ -429,72 +431,59 @@ fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
     })
 }
 
-/// A comparison.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    Equal,
-    NotEqual,
-}
-
-impl Order {
-    #[inline(always)]
-    fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
-        match self {
-            Self::Less => a < b,
-            Self::LessEqual => a <= b,
-            Self::Greater => a > b,
-            Self::GreaterEqual => a >= b,
-            Self::Equal => a == b,
-            Self::NotEqual => a != b,
-        }
-    }
-}
-
 /// Values of 8 bits, which may have different scales, are compared as 256ths of one. So are those
 /// of 16 bits whether they are equal; which of these is less, TFLite's kernels tell by what is
 /// stored.
-pub(super) fn compare(call: &mut OperatorCall<'_, '_>, order: Order) -> Lowered {
+pub(super) fn compare(call: &mut OperatorCall<'_, '_>, test: Test) -> Lowered {
     let pair = pair(call)?;
     if pair.result.kind != ElementKind::Bool {
         return Err(OpError::output(0, "is not of booleans").into());
     }
-    let by_value = match pair.a.kind {
-        ElementKind::I8 | ElementKind::U8 => true,
-        ElementKind::I16 => {
-            let has_scales = pair.a.scale > 0.0 && pair.b.scale > 0.0;
-            has_scales && matches!(order, Order::Equal | Order::NotEqual)
+    let holds = test.holds();
+    let has_scales = pair.a.scale > 0.0 && pair.b.scale > 0.0;
+    match pair.a.kind {
+        ElementKind::I8 | ElementKind::U8 => {
+            let is_signed = pair.a.kind == ElementKind::I8;
+            let values = [&pair.a, &pair.b].map(|it| {
+                let scaled = scaled(it);
+                Meaning::new(is_signed, move |x| f64::from(scaled(x)))
+            });
+            let (label, walk) = (call.label(&pair.result.shape), pair.walk());
+            byte_test::emit(call, label, walk, test, &values);
         }
-        _ => false,
-    };
-    if by_value {
-        const SPARE: i32 = 8;
-        let [of_a, of_b] = [&pair.a, &pair.b].map(|it| Multiplier::new(f64::from(it.scale)));
-        let points = [pair.a.zero_point, pair.b.zero_point];
-        by_kind!(pair.a.kind, [I8 i8, U8 u8, I16 i16], T => emit(call, &pair, move |a: T, b: T| {
-            let a = of_a.apply((a.wide() - points[0]) << SPARE);
-            let b = of_b.apply((b.wide() - points[1]) << SPARE);
-            u8::from(order.holds(a, b))
-        }));
-        return Ok(());
+        ElementKind::Bool => {
+            let byte = Meaning::new(false, f64::from);
+            let (label, walk) = (call.label(&pair.result.shape), pair.walk());
+            byte_test::emit(call, label, walk, test, &[byte; 2]);
+        }
+        ElementKind::I16 if has_scales && matches!(test, Test::Equal | Test::NotEqual) => {
+            let (a, b) = (scaled(&pair.a), scaled(&pair.b));
+            emit(call, &pair, move |x: i16, y: i16| {
+                u8::from(holds.of(a(i32::from(x)), b(i32::from(y))))
+            });
+        }
+        kind => by_kind!(
+            kind,
+            [F32 f32, F64 f64, I16 i16, I32 i32, U32 u32, I64 i64, U64 u64],
+            T => emit(call, &pair, move |a: T, b: T| u8::from(holds.of(a, b)))
+        ),
     }
-    by_kind!(
-        pair.a.kind,
-        [F32 f32, F64 f64, I16 i16, I32 i32, U32 u32, I64 i64, U64 u64, Bool u8],
-        T => emit(call, &pair, move |a: T, b: T| u8::from(order.holds(a, b)))
-    );
     Ok(())
 }
 
-pub(super) fn logical(call: &mut OperatorCall<'_, '_>, f: fn(bool, bool) -> bool) -> Lowered {
+/// Stored values as 256ths of one.
+fn scaled(of: &Arg) -> impl Fn(i32) -> i32 + Copy + Send + Sync + 'static {
+    const SPARE: i32 = 8;
+    let (multiplier, zero_point) = (Multiplier::new(f64::from(of.scale)), of.zero_point);
+    move |x| multiplier.apply((x - zero_point) << SPARE)
+}
+
+pub(super) fn logical(call: &mut OperatorCall<'_, '_>, logic: Logic) -> Lowered {
     let pair = pair(call)?;
     if pair.a.kind != ElementKind::Bool {
         return Err(refused(0, pair.a.kind).into());
     }
     pair.a.same_kind(&pair.result)?;
-    emit(call, &pair, move |a: u8, b: u8| u8::from(f(a != 0, b != 0)));
+    emit(call, &pair, logic.of_bytes());
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Products of two matrices of bytes that are known at run time alone, by way of floats: those are
-//! exact for sums below 2^24, and their tiles compute many sums side by side.
+//! Products of two matrices of bytes that are known at run time alone: by dot products where the
+//! machine has them, else by way of floats. Those are exact for sums below 2^24, and their tiles
+//! compute many sums side by side.
 
 use nnburst_kernels::kernels::gemm_f32::MatrixProduct;
+use nnburst_kernels::kernels::gemm_i8::ByteProduct;
 use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::kernels::round_twice_i8::{PADDING, RoundTwice};
 use nnburst_kernels::kernels::spans::in_chunks;
@@ -42,7 +44,29 @@ impl BytePairs {
     }
 }
 
-/// Adds the step.
+/// Adds the step of dot products; `pairs` are where each pair of matrices starts.
+pub(super) fn emit_dots(
+    call: &mut OperatorCall<'_, '_>,
+    label: Label,
+    [rows, depth, columns]: [usize; 3],
+    pairs: Vec<[usize; 2]>,
+    product: ByteProduct,
+) {
+    let scratch = 4 * product.scratch_len();
+    call.emit_bands(label, scratch, pairs.len(), move |mut io, band| {
+        let (a, b, to) = (io.input::<u8>(0), io.input::<u8>(1), io.output::<u8>(0));
+        for pair in band {
+            let [left, right] = pairs[pair];
+            let a = a.slice(left..left + rows * depth);
+            let b = b.slice(right..right + depth * columns);
+            let to = to.slice(pair * rows * columns..(pair + 1) * rows * columns);
+            product.compute(a, b, to, io.scratch_slice())?;
+        }
+        Ok(())
+    });
+}
+
+/// Adds the step by way of floats.
 pub(super) fn emit<T: Stored>(
     call: &mut OperatorCall<'_, '_>,
     label: Label,

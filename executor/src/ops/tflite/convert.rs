@@ -9,6 +9,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, cut, f32_of, f64_of, low, narrow, real_at, round_i32};
 use crate::lowering::Lowered;
+use crate::ops::cast;
 
 /// FLOAT32 to stored values, or stored values to others by a multiplier.
 pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -161,6 +162,10 @@ pub(super) fn cast(call: &mut OperatorCall<'_, '_>) -> Lowered {
         (I8, F32) => return directly(call, &shape, |x: i8| f32::from(x)),
         (I8, I32) => return directly(call, &shape, |x: i8| i32::from(x)),
         (I32, F32) => return directly(call, &shape, f32_of),
+        (F32, I32) => {
+            return directly(call, &shape, |x: f32| cast::saturated(x).unwrap_or(i32::MAX));
+        }
+        (F32, Bool) => return directly(call, &shape, |x: f32| u8::from(x != 0.0)),
         (I32, I64) => return directly(call, &shape, |x: i32| i64::from(x)),
         (I64, F32) => return directly(call, &shape, |x: i64| narrow(f64_of(x))),
         (I64, I32) => return directly(call, &shape, low),

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
+use nnburst_kernels::kernels::gemm_i8::{ByteProduct, Bytes};
 use nnburst_kernels::kernels::gemv_i8::ToFloats;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
+use nnburst_kernels::simd::requantise::Scaling;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{In, OpError, Shape, poll};
 
@@ -397,6 +399,19 @@ fn products(
     let label = plain("tflite_batch_matmul", shape, work_of(&of, shape));
     if a.kind == b.kind && !wide {
         let Matrices { rows, columns, depth, ref pairs, .. } = of;
+        if let (Layout::RowMajor, layout) = of.layouts() {
+            let to_unsigned = if a.kind == ElementKind::I8 { 128 } else { 0 };
+            let bytes = [a, b].map(|it| Bytes::new(to_unsigned, it.zero_point));
+            let (low, high) = range;
+            let scaling =
+                |columns| Scaling::new(&[multiplier], columns, result.zero_point, low, high);
+            let extents = [rows, depth, columns];
+            if let Some(product) = ByteProduct::new(call.isa(), extents, bytes, layout, scaling) {
+                let label = Label { kernel: "matmul_i8", form: product.isa(), ..label };
+                byte_matmul::emit_dots(call, label, extents, pairs.clone(), product);
+                return Ok(());
+            }
+        }
         let pairs = BytePairs { rows, depth, columns, pairs: pairs.clone(), zeros };
         let (left, right) = of.layouts();
         let product = MatrixProduct::new(call.isa(), [rows, depth, columns], left, right);

@@ -64,11 +64,12 @@ use nnburst_hal::{
 use nnburst_kernels::tensor::OpError;
 
 use self::arg::{Activation, ElementKind, OperatorCall};
-use self::binary::{Arithmetic, Choice, Order};
+use self::binary::{Arithmetic, Choice};
 use self::combine::{BitCombination, Combination};
 use self::random::Distribution;
 use self::segments::Combine;
 use crate::lowering::{ExtensionExecutor, Lowered, OpBuilder};
+use crate::ops::compare::{Logic, Test};
 
 /// Executes the operations of `dev.nnburst.tflite`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -182,11 +183,11 @@ fn lowering(number: u16) -> Option<Lower> {
         55 => |call| binary::choice(call, Choice::Maximum),
         56 => |call| index::arg(call, false),
         57 => |call| binary::choice(call, Choice::Minimum),
-        58 => |call| binary::compare(call, Order::Less),
+        58 => |call| binary::compare(call, Test::Less),
         59 => unary::neg,
-        61 => |call| binary::compare(call, Order::Greater),
-        62 => |call| binary::compare(call, Order::GreaterEqual),
-        63 => |call| binary::compare(call, Order::LessEqual),
+        61 => |call| binary::compare(call, Test::Greater),
+        62 => |call| binary::compare(call, Test::GreaterEqual),
+        63 => |call| binary::compare(call, Test::LessEqual),
         64 => |call| choose::select(call, false),
         65 => moves::slice,
         66 => |call| unary::real(call, f32::sin),
@@ -194,8 +195,8 @@ fn lowering(number: u16) -> Option<Lower> {
         68 => segments::sparse_to_dense,
         69 => moves::tile,
         70 => moves::expand_dims,
-        71 => |call| binary::compare(call, Order::Equal),
-        72 => |call| binary::compare(call, Order::NotEqual),
+        71 => |call| binary::compare(call, Test::Equal),
+        72 => |call| binary::compare(call, Test::NotEqual),
         73 => unary::log,
         74 => |call| reduce::sum(call, false),
         75 => unary::sqrt,
@@ -207,9 +208,9 @@ fn lowering(number: u16) -> Option<Lower> {
         81 => reduce::product,
         82 => |call| reduce::extreme(call, false),
         83 => pieces::pack,
-        84 => |call| binary::logical(call, |a, b| a || b),
+        84 => |call| binary::logical(call, Logic::Or),
         85 => shapes::one_hot,
-        86 => |call| binary::logical(call, |a, b| a && b),
+        86 => |call| binary::logical(call, Logic::And),
         87 => unary::logical_not,
         88 => pieces::unpack,
         89 => |call| reduce::extreme(call, true),

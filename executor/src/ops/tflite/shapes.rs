@@ -1,9 +1,13 @@
 //! Operations that give integers about shapes, and runs of numbers.
 
-use nnburst_kernels::tensor::{OpError, poll};
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::kernels::spans::in_chunks;
+use nnburst_kernels::simd::Isa;
+use nnburst_kernels::tensor::{Element, In, OpError, Out, poll};
 
 use super::arg::{ElementKind, OperatorCall, by_kind, refused};
-use super::math::{cut, low};
+use super::math::{cut, low, narrow, real_at};
+use super::moves::fill_with;
 use crate::lowering::Lowered;
 
 /// Emits integers that are known as a tensor of one dimension, INT32 or INT64 as it is declared.
@@ -100,35 +104,108 @@ pub(super) fn cumsum(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.same(&input, 0)?;
     let extents = input.shape.to_vec();
     let shape = call.set(0, &extents)?;
-    let (outer, extent, inner) = input.shape.around(axis);
-    macro_rules! emit {
-        ($T:ty, $add:expr) => {
-            call.step(&shape, move |io| {
-                let (from, to) = (io.input::<$T>(0), io.output::<$T>(0));
-                for line in nnburst_kernels::tensor::poll::each(0..outer * inner, extent) {
-                    let start = line / inner * extent * inner + line % inner;
-                    let mut sum = <$T>::default();
-                    for at in 0..extent {
-                        let at = if reverse { extent - 1 - at } else { at };
-                        let place = start + at * inner;
-                        let value = from.get(place);
-                        let before = sum;
-                        sum = $add(sum, value);
-                        to.set(place, if exclusive { before } else { sum });
-                    }
-                }
-                Ok(())
-            })
-        };
-    }
+    let (isa, around) = (call.isa(), input.shape.around(axis));
+    let sums = RunningSums { around, exclusive, reverse };
     match input.kind {
-        ElementKind::F32 => emit!(f32, |a: f32, b: f32| a + b),
-        ElementKind::I32 => emit!(i32, i32::wrapping_add),
-        ElementKind::I64 => emit!(i64, i64::wrapping_add),
+        ElementKind::F32 => call.step(&shape, move |io| {
+            sums.write(isa, io.input::<f32>(0), io.output(0), <f32 as std::ops::Add>::add)
+        }),
+        ElementKind::I32 => call.step(&shape, move |io| {
+            sums.write(isa, io.input::<i32>(0), io.output(0), i32::wrapping_add)
+        }),
+        ElementKind::I64 => call.step(&shape, move |io| {
+            sums.write(isa, io.input::<i64>(0), io.output(0), i64::wrapping_add)
+        }),
         kind => return Err(refused(0, kind).into()),
     }
     Ok(())
 }
+
+/// Sums along the second axis of `[outer, extent, inner]`.
+#[derive(Clone, Copy, Debug)]
+struct RunningSums {
+    around: (usize, usize, usize),
+    exclusive: bool,
+    reverse: bool,
+}
+
+impl RunningSums {
+    fn write<T: Element>(
+        self,
+        isa: Isa,
+        from: In<'_, T>,
+        to: Out<'_, T>,
+        add: impl Fn(T, T) -> T,
+    ) -> Result<(), String> {
+        let (outer, extent, inner) = self.around;
+        for image in 0..outer {
+            let part = image * extent * inner..(image + 1) * extent * inner;
+            let (from, to) = (from.slice(part.clone()), to.slice(part));
+            if inner != 1 {
+                isa.run(SumColumns { sums: self, from, to, add: &add });
+                continue;
+            }
+            let mut sum = T::default();
+            in_chunks(extent, |part| {
+                for at in part {
+                    let at = if self.reverse { extent - 1 - at } else { at };
+                    let before = sum;
+                    sum = add(before, from.get(at));
+                    to.set(at, if self.exclusive { before } else { sum });
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The running sums of the columns of an image, many of them side by side.
+struct SumColumns<'a, T, F> {
+    sums: RunningSums,
+    from: In<'a, T>,
+    to: Out<'a, T>,
+    add: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T> Loop for SumColumns<'_, T, F> {
+    #[inline(always)]
+    fn run(self) {
+        const WIDE: usize = 64;
+        let (_, _, inner) = self.sums.around;
+        let mut first = 0;
+        while first < inner {
+            first += match inner - first {
+                WIDE.. => self.columns::<WIDE>(first),
+                8.. => self.columns::<8>(first),
+                _ => self.columns::<1>(first),
+            };
+        }
+    }
+}
+
+impl<T: Element, F: Fn(T, T) -> T> SumColumns<'_, T, F> {
+    /// `N` columns from the one `first` on; returns `N`.
+    #[inline(always)]
+    fn columns<const N: usize>(&self, first: usize) -> usize {
+        let RunningSums { around: (_, extent, inner), exclusive, reverse } = self.sums;
+        let mut sums = [T::default(); N];
+        for at in 0..extent {
+            if at % REPORT_ROWS == 0 && poll::work(REPORT_ROWS.min(extent) * N / 8).is_err() {
+                return N;
+            }
+            let at = if reverse { extent - 1 - at } else { at };
+            let place = at * inner + first;
+            let (before, xs) = (sums, self.from.block::<N>(place));
+            sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.add)(*sum, x));
+            self.to.set_block(place, if exclusive { before } else { sums });
+        }
+        N
+    }
+}
+
+/// Rows between two reports of work.
+const REPORT_ROWS: usize = 1 << 10;
 
 /// One at the place that an index names along the axis, the other value elsewhere.
 pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -152,14 +229,14 @@ pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
         on.kind,
         [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8],
         T => call.step(&shape, move |io| {
-            let (on, off) = (io.input::<T>(2).get(0), io.input::<T>(3).get(0));
-            let output = io.output::<T>(0);
-            for at in poll::each(0..output.len(), 8) {
-                let (outer, place, within) = (at / inner / depth, at / inner % depth, at % inner);
-                let from = outer * inner + within;
+            let (on, output) = (io.input::<T>(2).get(0), io.output::<T>(0));
+            fill_with(output.bytes(), &io.input::<u8>(3).to_vec());
+            for from in poll::each(0..output.len().checked_div(depth).unwrap_or(0), 8) {
                 let index = super::index::index_at(&io, 0, indices.kind, from);
-                let hit = usize::try_from(index) == Ok(place);
-                output.set(at, if hit { on } else { off });
+                if let Some(place) = usize::try_from(index).ok().filter(|&place| place < depth) {
+                    let (outer, within) = (from / inner, from % inner);
+                    output.set((outer * depth + place) * inner + within, on);
+                }
             }
             Ok(())
         })
@@ -177,17 +254,53 @@ pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return Err(refused(1, bounds.kind).into());
     }
     call.result_is(0, &[ElementKind::I32])?;
+    let isa = call.isa();
     call.step(&shape, move |io| {
-        let output = io.output::<i32>(0);
+        let (values, output) = (io.input::<u8>(0), io.output::<i32>(0));
         let bounds = io.input::<f32>(1);
-        for at in poll::each(0..output.len(), 8 + count) {
-            let value = super::math::narrow(super::math::real_at(&input, io.input(0), at));
-            let below = (0..count).filter(|&bound| bounds.get(bound) <= value).count();
-            output.set(at, i32::try_from(below).unwrap_or(i32::MAX));
+        let mut numbers = [0.0; BLOCK];
+        for first in poll::each((0..output.len()).step_by(BLOCK), BLOCK * (4 + count / 8)) {
+            let end = output.len().min(first + BLOCK);
+            let numbers = &mut numbers[..end - first];
+            if input.kind == ElementKind::F32 {
+                values.cast().slice(first..end).copy_to(numbers);
+            } else {
+                for (at, number) in (first..end).zip(&mut *numbers) {
+                    *number = narrow(real_at(&input, values, at));
+                }
+            }
+            isa.run(CountBounds { numbers, bounds, output: output.slice(first..end) });
         }
         Ok(())
     });
     Ok(())
+}
+
+/// Numbers that are looked at together.
+const BLOCK: usize = 64;
+
+/// How many of the bounds each number is not below.
+struct CountBounds<'a> {
+    numbers: &'a [f32],
+    bounds: In<'a, f32>,
+    output: Out<'a, i32>,
+}
+
+impl Loop for CountBounds<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { numbers, bounds, output } = self;
+        let (mut values, mut counts) = ([0.0; BLOCK], [0; BLOCK]);
+        values[..numbers.len()].copy_from_slice(numbers);
+        for bound in bounds.iter() {
+            let pairs = counts.iter_mut().zip(&values);
+            // What is no number is below none.
+            pairs.for_each(|(count, &value)| {
+                *count += i32::from((value >= bound) | value.is_nan());
+            });
+        }
+        output.copy_from(In::of(&counts[..numbers.len()]));
+    }
 }
 
 #[cfg(test)]

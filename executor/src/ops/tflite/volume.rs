@@ -3,12 +3,15 @@
 //! Sums have the order of TFLite's reference kernels: tap by tap from the front of a filter on,
 //! channel by channel within a tap, each product rounded before it is added.
 
+use nnburst_kernels::kernels::gemm_f32::Gemm;
+use nnburst_kernels::kernels::lines::Convolution as _;
+use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::tensor::{In, OpError, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, check_lengths, poll};
 
-use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
+use super::arg::{Activation, Arg, ElementKind, OperatorCall, refused, sizes};
 use super::conv::padding;
-use crate::lowering::Lowered;
+use crate::lowering::{Label, Lowered};
 use crate::ops::support::{Axis, plain};
 
 /// The windows of a convolution over the depth, the height and the width of volumes.
@@ -51,6 +54,37 @@ impl Windows {
 
     fn taps(&self) -> usize {
         self.axes.iter().map(|axis| axis.filter).product()
+    }
+
+    /// Writes the values under the window at `[batch, z, y, x]` one behind the other, zeros where it
+    /// leaves the volume.
+    fn gather(&self, input: In<'_, f32>, [batch, z, y, x]: [usize; 4], to: &mut [f32]) {
+        let ([deep, vertical, horizontal], channels) = (self.axes, self.channels);
+        let (planes, lines, columns) =
+            (deep.tap_range(z), vertical.tap_range(y), horizontal.tap_range(x));
+        let column = x * horizontal.stride + columns.start * horizontal.dilation;
+        let first = column.saturating_sub(horizontal.head);
+        let taps = (0..deep.filter).flat_map(|k| (0..vertical.filter).map(move |i| (k, i)));
+        for ((k, i), to) in taps.zip(to.chunks_exact_mut(horizontal.filter * channels)) {
+            if !(planes.contains(&k) && lines.contains(&i)) || columns.is_empty() {
+                to.fill(0.0);
+                continue;
+            }
+            let in_z = z * deep.stride + k * deep.dilation - deep.head;
+            let in_y = y * vertical.stride + i * vertical.dilation - vertical.head;
+            let from = self.at(batch, in_z, in_y, first);
+            to[..columns.start * channels].fill(0.0);
+            to[columns.end * channels..].fill(0.0);
+            let within = &mut to[columns.start * channels..columns.end * channels];
+            if horizontal.dilation == 1 {
+                input.slice(from..from + within.len()).copy_to(within);
+                continue;
+            }
+            for (at, to) in within.chunks_exact_mut(channels).enumerate() {
+                let from = from + at * horizontal.dilation * channels;
+                input.slice(from..from + channels).copy_to(to);
+            }
+        }
     }
 
     /// The number of a filter's tap.
@@ -100,6 +134,12 @@ pub(super) fn conv_3d(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let products = windows.taps() * channels;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(products)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_conv_3d", &shape, work), call.isa());
+    if let Some(gemm) = packed(call, products, outputs, has_bias, activation) {
+        call.absorb(1);
+        let label = Label { form: gemm.isa(), ..label };
+        emit_products(call, label, windows, batches, gemm);
+        return Ok(());
+    }
     call.emit_bands(label, 4 * outputs, batches * out_d * out_h, move |mut io, band| {
         let fixed = io.inputs_and_outputs();
         let (input, filters) = (fixed.input::<f32>(0), fixed.input::<f32>(1));
@@ -122,6 +162,74 @@ pub(super) fn conv_3d(call: &mut OperatorCall<'_, '_>) -> Lowered {
         Ok(())
     });
     Ok(())
+}
+
+/// The product with constant filters, of as many windows at a time as stay in L2; `None` where
+/// there is none.
+fn packed(
+    call: &OperatorCall<'_, '_>,
+    products: usize,
+    outputs: usize,
+    has_bias: bool,
+    activation: Activation,
+) -> Option<Gemm> {
+    const BYTES: usize = 128 << 10;
+    if matches!(activation, Activation::Tanh | Activation::SignBit) {
+        return None;
+    }
+    let filters = call.constant(1)?;
+    let filters = filters.typed::<f32>();
+    let bias = match has_bias {
+        true => call.constant(2)?.typed::<f32>().to_vec(),
+        // A missing bias is a zero that is added, too.
+        false => vec![0.0; outputs],
+    };
+    // A row for each output channel.
+    let mut weights = vec![0.0; filters.len()];
+    for (channel, row) in weights.chunks_exact_mut(products).enumerate() {
+        let own = filters.iter().skip(channel).step_by(outputs);
+        row.iter_mut().zip(own).for_each(|(to, &weight)| *to = weight);
+    }
+    let rows = (BYTES / 4 / products).clamp(8, 256);
+    let column = Patches { in_width: 1, out_width: 1, ..Patches::matrix(1, products) };
+    let column = Patches { in_height: rows, out_height: rows, ..column };
+    Gemm::ordered(call.isa(), column, &weights, &bias, activation.real_range())
+}
+
+/// Adds the step that gathers windows and multiplies them.
+fn emit_products(
+    call: &mut OperatorCall<'_, '_>,
+    label: Label,
+    windows: Windows,
+    batches: usize,
+    gemm: Gemm,
+) {
+    let [depth, height, width] = windows.outer();
+    let (rows, outputs) = (gemm.patches().lines(), gemm.channels());
+    let products = gemm.patches().depth();
+    let scratch = 4 * rows * (products + outputs) + gemm.scratch_bytes();
+    call.emit_bands(label, scratch, batches * depth * height, move |mut io, band| {
+        let fixed = io.inputs_and_outputs();
+        let (input, output) = (fixed.input::<f32>(0), fixed.output::<f32>(0));
+        let scratch = io.scratch_slice::<f32>();
+        check_lengths(scratch.len(), rows * (products + outputs))?;
+        let (gathered, rest) = scratch.split_at_mut(rows * products);
+        let (results, own) = rest.split_at_mut(rows * outputs);
+        let all = band.start * width..band.end * width;
+        for first in all.clone().step_by(rows) {
+            let some = first..all.end.min(first + rows);
+            for (place, to) in some.clone().zip(gathered.chunks_exact_mut(products)) {
+                poll::work(products / 4 + 8)?;
+                let (line, x) = (place / width, place % width);
+                let (plane, y) = (line / height, line % height);
+                windows.gather(input, [plane / depth, plane % depth, y, x], to);
+            }
+            gemm.compute(In::of(gathered), Out::of(results), 0..some.len(), own)?;
+            let results = &results[..some.len() * outputs];
+            output.slice(some.start * outputs..some.end * outputs).copy_from(In::of(results));
+        }
+        Ok(())
+    });
 }
 
 /// The sums of all output channels at one place.

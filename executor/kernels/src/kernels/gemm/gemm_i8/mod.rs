@@ -30,6 +30,7 @@ mod neon_dot;
 mod packed;
 mod packing;
 mod pairs;
+mod product;
 mod scalar;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tile;
@@ -46,6 +47,7 @@ pub(crate) use kernel::Encoding;
 use kernel::Results;
 pub use kernel::{Bytes, Microkernel, Weights};
 use packed::PackedWeights;
+pub use product::ByteProduct;
 
 /// Best first.
 pub const VARIANTS: Variants<Microkernel> = variants! {
