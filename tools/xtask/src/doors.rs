@@ -3,6 +3,7 @@
 //! the tool.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -101,7 +102,14 @@ fn ladspa() -> Outcome {
 pub(crate) fn built(what: &str) -> Result<PathBuf, String> {
     workspace::cargo(what, &workspace::BUILD)?.run()?;
     let built = target_folder().join("debug");
-    built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))
+    let built = built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))?;
+    // A program with another name is executed nowhere below `/tmp`; cargo gives it one.
+    let program = built.join("nnburst");
+    let (own, at) = (built.join("nnburst.own"), |error| format!("{}: {error}", program.display()));
+    if std::fs::metadata(&program).map_err(at)?.nlink() > 1 {
+        std::fs::copy(&program, &own).and_then(|_| std::fs::rename(&own, &program)).map_err(at)?;
+    }
+    Ok(built)
 }
 
 /// The folder of models and recordings, which may not be there.
