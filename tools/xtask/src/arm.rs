@@ -25,13 +25,16 @@ struct Machine {
     /// Arguments without the tests that can't be emulated: they start themselves as another
     /// program, look at huge pages, or meet limits of the emulator.
     not_emulated: &'static [&'static str],
+    /// Crates whose unit tests are built.
+    packages: &'static [&'static str],
     processors: &'static [Processor],
 }
 
-/// A processor of the emulator's, and the crates whose tests run on it.
+/// A processor of the emulator's.
 struct Processor {
     name: &'static str,
-    packages: &'static [&'static str],
+    /// Whether all tests run on it, or those of kernels alone.
+    is_whole: bool,
 }
 
 const AARCH64: Machine = Machine {
@@ -46,18 +49,19 @@ const AARCH64: Machine = Machine {
         "--skip",
         "files_that_end_early_or_are_none_are_refused",
     ],
+    packages: &["nnburst-kernels", WITH_SIZES[0], WITH_SIZES[1], WITH_SIZES[2]],
     // With dot products and without: both kinds of kernels, and nothing else is different.
     processors: &[
-        Processor { name: "max", packages: &TESTED },
-        Processor { name: "cortex-a72", packages: &["nnburst-kernels"] },
+        Processor { name: "max", is_whole: true },
+        Processor { name: "cortex-a72", is_whole: false },
     ],
 };
 
-/// Crates whose own tests run there: queues, memories and models, kernels, the importer.
-const TESTED: [&str; 5] =
-    ["nnburst-fmq", "nnburst-hal", "nnburst-kernels", "nnburst-executor", "nnburst-tflite"];
+/// Queues, memories and models, the importer. The executor's unit tests are the same on every
+/// machine, and compiling it a second time takes longer than all of the others.
+const WITH_SIZES: [&str; 3] = ["nnburst-fmq", "nnburst-hal", "nnburst-tflite"];
 
-/// 32 bits: plain Rust for every kernel.
+/// 32 bits: addresses and sizes. Every kernel is plain Rust, which graphs run through.
 const ARMV7: Machine = Machine {
     target: "armv7-unknown-linux-gnueabihf",
     linker: ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
@@ -78,8 +82,12 @@ const ARMV7: Machine = Machine {
         "--skip",
         "more_memories_than_a_chunk_are_watched_at_once",
     ],
-    processors: &[Processor { name: "cortex-a7", packages: &TESTED }],
+    packages: &WITH_SIZES,
+    processors: &[Processor { name: "cortex-a7", is_whole: true }],
 };
+
+/// Random graphs, and graphs beside their references.
+const GRAPHS: [&str; 4] = ["--test", "graphs", "--test", "references"];
 
 /// The tests of the lower crates on emulated processors.
 pub(crate) fn run() -> Outcome {
@@ -106,30 +114,31 @@ impl Machine {
 
     fn test(&self, processor: &Processor) -> Outcome {
         let what = format!("{} {}", self.target, processor.name);
-        let tests = Tests {
-            packages: processor.packages,
-            args: self.not_emulated,
-            variables: &[("QEMU_CPU", processor.name.as_ref())],
-            ..Tests::default()
-        };
         let emulator = [self.emulator.0, self.loader, "--library-path", self.libraries];
-        tests.run_from(&what, &emulator, || Ok(self.cargo(&what, &["test", "--no-run"])))
+        let variables = &[("QEMU_CPU", processor.name.as_ref())];
+        let run = |packages: &[&str], verb: &[&str], beside: &[&str]| {
+            let tests = Tests { packages, args: self.not_emulated, variables, ..Tests::default() };
+            tests.run_from(&what, &emulator, || Ok(self.cargo(&what, verb, beside)))
+        };
+        let unit = ["test", "--no-run", "--lib"];
+        if !processor.is_whole {
+            return run(&["nnburst-kernels"], &unit, &[]);
+        }
+        run(self.packages, &unit, &[])?;
+        let graphs = [&["test", "--no-run"][..], &GRAPHS].concat();
+        run(&["nnburst-executor"], &graphs, &["nnburst-executor"])
     }
 
-    /// A call for the target: the same packages and tests in each, so that they share their
-    /// dependencies. Whole models take minutes in the emulator; the kernels' tests and the random
-    /// graphs reach every form.
-    fn cargo(&self, what: &str, verb: &[&str]) -> Cargo {
+    /// A call for the target: of the machine's packages and those `beside` them, so that
+    /// dependencies have the same features in each. Whole models take minutes in the emulator; the
+    /// kernels' tests and the random graphs reach every form.
+    fn cargo(&self, what: &str, verb: &[&str], beside: &[&str]) -> Cargo {
         let target = self.target.replace('-', "_").to_ascii_uppercase();
+        let packages = self.packages.iter().chain(["nnburst-ndk"].iter()).chain(beside);
         Cargo::new(what)
             .args(verb)
-            .args(
-                TESTED
-                    .iter()
-                    .chain(["nnburst-ndk"].iter())
-                    .flat_map(|package| ["--package", *package]),
-            )
-            .args(["--lib", "--test", "graphs", "--test", "references", "--target", self.target])
+            .args(packages.flat_map(|package| ["--package", *package]))
+            .args(["--target", self.target])
             .for_few_runs()
             .env(&format!("CARGO_TARGET_{target}_LINKER"), self.linker.0)
     }
@@ -152,7 +161,9 @@ pub(crate) fn can_link() -> Result<bool, String> {
 
 /// Builds the C library for [`TARGET`].
 pub(crate) fn library() -> Result<PathBuf, String> {
-    AARCH64.cargo("library", &["build"]).run()?;
+    // With the tests, whose features it then has.
+    let build = [&["build", "--lib"][..], &GRAPHS].concat();
+    AARCH64.cargo("library", &build, &["nnburst-executor"]).run()?;
     Ok(target_folder().join(TARGET).join("debug/libneuralnetworks.so"))
 }
 

@@ -51,6 +51,11 @@ impl Cargo {
         self.optimised(0).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
     }
 
+    /// Builds sooner what is about other things than kernels.
+    pub(crate) fn with_slow_kernels(self) -> Self {
+        self.optimised(0)
+    }
+
     fn optimised(self, level: u8) -> Self {
         let kernels = ["kernels", "executor"].map(|package| {
             format!("--config=profile.dev.package.nnburst-{package}.opt-level={level}")

@@ -12,6 +12,10 @@ use crate::cargo::{Cargo, Outcome, root, target_folder};
 /// Seconds per target, where nobody says otherwise.
 const SECONDS: u64 = 10;
 
+/// Seconds per target below which kernels are built without optimisation: that takes a third of the
+/// time, and what they compute is slow for a while.
+const SHORT: u64 = 60;
+
 /// Memory that one target may take, in MiB: the limits of what is fuzzed are below it.
 const MEMORY: &str = "-rss_limit_mb=4096";
 
@@ -34,7 +38,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Err(format!("there is no fuzz target `{unknown}`, but {}", all.join(", ")));
     }
     let chosen = if chosen.is_empty() { all } else { chosen.to_vec() };
-    build(&folder, &chosen)?;
+    build(&folder, &chosen, seconds)?;
     let waiting = Mutex::new(chosen.into_iter());
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -72,7 +76,7 @@ fn triple() -> String {
 }
 
 /// Builds the programs of these targets.
-fn build(folder: &Path, names: &[String]) -> Outcome {
+fn build(folder: &Path, names: &[String], seconds: u64) -> Outcome {
     let nightly = Cargo::nightly("fuzzing").arg("--version").ask();
     let (cargo, sanitizer) = if nightly.is_ok_and(|(found, _)| found) {
         (Cargo::nightly("fuzzing"), " -Zsanitizer=address")
@@ -81,6 +85,7 @@ fn build(folder: &Path, names: &[String]) -> Outcome {
         (Cargo::new("fuzzing"), "")
     };
     let cargo = cargo.in_folder(folder).args(["build", "--target", &triple()]);
+    let cargo = if seconds < SHORT { cargo.with_slow_kernels() } else { cargo };
     cargo
         .args(names.iter().flat_map(|name| ["--bin", name]))
         .env("RUSTFLAGS", format!("{COVERAGE}{sanitizer}"))
