@@ -29,14 +29,11 @@ export PATH="$folder/venv/bin:$PATH"
 (cd "$here" && python -c 'import build_backend, sys; build_backend.build_sdist(sys.argv[1])' "$folder/source") >"$folder/log" 2>&1 ||
     { cat "$folder/log" && exit 1; }
 tar -xzf "$folder"/source/nnburst-*.tar.gz -C "$folder/source" --strip-components 1
-# Built for a few runs: the workspace's own crates with little optimisation, of the kernels some.
+# Built for a few runs.
 mkdir -p "$folder/.cargo"
-for package in '' -burst -cli -driver -driver-sample -fmq -hal -hal-ipc -mlts -python -tflite; do
-    printf '[profile.dev.package.nnburst%s]\nopt-level = 0\n' "$package"
+for package in burst fmq hal kernels executor; do
+    printf '[profile.dev.package.nnburst-%s]\nopt-level = 0\n' "$package"
 done >"$folder/.cargo/config.toml"
-for package in kernels executor; do
-    printf '[profile.dev.package.nnburst-%s]\nopt-level = 1\n' "$package"
-done >>"$folder/.cargo/config.toml"
 NNBURST_PROFILE=dev "${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir "$folder/wheels" "$folder/source" || exit 1
 
 echo "== python: the wheel, without a toolchain"

@@ -27,6 +27,10 @@ struct Machine {
     not_emulated: &'static [&'static str],
     /// Crates whose unit tests are built.
     packages: &'static [&'static str],
+    /// Random graphs, or graphs beside their references as well: tests of the executor.
+    graphs: &'static [&'static str],
+    /// How kernels are optimised.
+    level: u8,
     processors: &'static [Processor],
 }
 
@@ -50,6 +54,9 @@ const AARCH64: Machine = Machine {
         "files_that_end_early_or_are_none_are_refused",
     ],
     packages: &["nnburst-kernels", WITH_SIZES[0], WITH_SIZES[1], WITH_SIZES[2]],
+    graphs: &["--test", "graphs", "--test", "references"],
+    // Without any, what is emulated takes longer than is saved.
+    level: 1,
     // With dot products and without: both kinds of kernels, and nothing else is different.
     processors: &[
         Processor { name: "max", is_whole: true },
@@ -83,11 +90,10 @@ const ARMV7: Machine = Machine {
         "more_memories_than_a_chunk_are_watched_at_once",
     ],
     packages: &WITH_SIZES,
+    graphs: &["--test", "graphs"],
+    level: 0,
     processors: &[Processor { name: "cortex-a7", is_whole: true }],
 };
-
-/// Random graphs, and graphs beside their references.
-const GRAPHS: [&str; 4] = ["--test", "graphs", "--test", "references"];
 
 /// The tests of the lower crates on emulated processors.
 pub(crate) fn run() -> Outcome {
@@ -125,7 +131,7 @@ impl Machine {
             return run(&["nnburst-kernels"], &unit, &[]);
         }
         run(self.packages, &unit, &[])?;
-        let graphs = [&["test", "--no-run"][..], &GRAPHS].concat();
+        let graphs = [&["test", "--no-run"], self.graphs].concat();
         run(&["nnburst-executor"], &graphs, &["nnburst-executor"])
     }
 
@@ -139,7 +145,7 @@ impl Machine {
             .args(verb)
             .args(packages.flat_map(|package| ["--package", *package]))
             .args(["--target", self.target])
-            .for_few_runs()
+            .with_kernels_at(self.level)
             .env(&format!("CARGO_TARGET_{target}_LINKER"), self.linker.0)
     }
 }
@@ -162,7 +168,7 @@ pub(crate) fn can_link() -> Result<bool, String> {
 /// Builds the C library for [`TARGET`].
 pub(crate) fn library() -> Result<PathBuf, String> {
     // With the tests, whose features it then has.
-    let build = [&["build", "--lib"][..], &GRAPHS].concat();
+    let build = [&["build", "--lib"], AARCH64.graphs].concat();
     AARCH64.cargo("library", &build, &["nnburst-executor"]).run()?;
     Ok(target_folder().join(TARGET).join("debug/libneuralnetworks.so"))
 }

@@ -40,23 +40,9 @@ impl Cargo {
         self
     }
 
-    /// Builds sooner what is built for few runs: kernels with as little optimisation as everything
-    /// else, and no tables of lines. (Without any, emulated tests take longer than is saved.)
-    pub(crate) fn for_few_runs(self) -> Self {
-        self.optimised(1)
-    }
-
-    /// Builds soonest what computes next to nothing.
-    pub(crate) fn for_one_run(self) -> Self {
-        self.optimised(0).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-    }
-
-    /// Builds sooner what is about other things than kernels.
-    pub(crate) fn with_slow_kernels(self) -> Self {
-        self.optimised(0)
-    }
-
-    fn optimised(self, level: u8) -> Self {
+    /// Builds sooner what is built for few runs: kernels with less optimisation than tests have, and
+    /// no tables of lines.
+    pub(crate) fn with_kernels_at(self, level: u8) -> Self {
         let kernels = ["kernels", "executor"].map(|package| {
             format!("--config=profile.dev.package.nnburst-{package}.opt-level={level}")
         });

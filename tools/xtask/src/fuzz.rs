@@ -85,7 +85,7 @@ fn build(folder: &Path, names: &[String], seconds: u64) -> Outcome {
         (Cargo::new("fuzzing"), "")
     };
     let cargo = cargo.in_folder(folder).args(["build", "--target", &triple()]);
-    let cargo = if seconds < SHORT { cargo.with_slow_kernels() } else { cargo };
+    let cargo = if seconds < SHORT { cargo.with_kernels_at(0) } else { cargo };
     cargo
         .args(names.iter().flat_map(|name| ["--bin", name]))
         .env("RUSTFLAGS", format!("{COVERAGE}{sanitizer}"))
