@@ -40,8 +40,8 @@ impl Cargo {
         self
     }
 
-    /// Builds sooner what is built for few runs: kernels with less optimisation than tests have, and
-    /// no tables of lines.
+    /// Builds sooner what is built for few runs: kernels with less optimisation than tests have,
+    /// and no tables of lines.
     pub(crate) fn with_kernels_at(self, level: u8) -> Self {
         let kernels = ["kernels", "executor"].map(|package| {
             format!("--config=profile.dev.package.nnburst-{package}.opt-level={level}")

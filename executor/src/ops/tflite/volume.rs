@@ -56,8 +56,8 @@ impl Windows {
         self.axes.iter().map(|axis| axis.filter).product()
     }
 
-    /// Writes the values under the window at `[batch, z, y, x]` one behind the other, zeros where it
-    /// leaves the volume.
+    /// Writes the values under the window at `[batch, z, y, x]` one behind the other, zeros where
+    /// it leaves the volume.
     fn gather(&self, input: In<'_, f32>, [batch, z, y, x]: [usize; 4], to: &mut [f32]) {
         let ([deep, vertical, horizontal], channels) = (self.axes, self.channels);
         let (planes, lines, columns) =
