@@ -1,4 +1,5 @@
-//! SELECT: one of two tensors, element by element. All three operands have one shape.
+//! SELECT: one of two tensors, element by element. NNAPI's three operands have one shape; those of
+//! the extension broadcast.
 
 use std::ops::Range;
 

@@ -103,7 +103,7 @@ pub(crate) fn built(what: &str) -> Result<PathBuf, String> {
     workspace::cargo(what, &workspace::BUILD)?.run()?;
     let built = target_folder().join("debug");
     let built = built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))?;
-    // A program with another name is executed nowhere below `/tmp`; cargo gives it one.
+    // Cargo's programs have two hard links, and below `/tmp` a program with two isn't executed.
     let program = built.join("nnburst");
     let (own, at) = (built.join("nnburst.own"), |error| format!("{}: {error}", program.display()));
     if std::fs::metadata(&program).map_err(at)?.nlink() > 1 {

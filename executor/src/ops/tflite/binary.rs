@@ -442,19 +442,16 @@ pub(super) fn compare(call: &mut OperatorCall<'_, '_>, test: Test) -> Lowered {
     let holds = test.holds();
     let has_scales = pair.a.scale > 0.0 && pair.b.scale > 0.0;
     match pair.a.kind {
-        ElementKind::I8 | ElementKind::U8 => {
-            let is_signed = pair.a.kind == ElementKind::I8;
-            let values = [&pair.a, &pair.b].map(|it| {
+        kind @ (ElementKind::I8 | ElementKind::U8 | ElementKind::Bool) => {
+            let operands = [&pair.a, &pair.b].map(|it| {
                 let scaled = scaled(it);
-                Meaning::new(is_signed, move |x| f64::from(scaled(x)))
+                Meaning::new(kind == ElementKind::I8, |x| match kind {
+                    ElementKind::Bool => f64::from(x),
+                    _ => f64::from(scaled(x)),
+                })
             });
             let (label, walk) = (call.label(&pair.result.shape), pair.walk());
-            byte_test::emit(call, label, walk, test, &values);
-        }
-        ElementKind::Bool => {
-            let byte = Meaning::new(false, f64::from);
-            let (label, walk) = (call.label(&pair.result.shape), pair.walk());
-            byte_test::emit(call, label, walk, test, &[byte; 2]);
+            byte_test::emit(call, label, walk, test, &operands);
         }
         ElementKind::I16 if has_scales && matches!(test, Test::Equal | Test::NotEqual) => {
             let (a, b) = (scaled(&pair.a), scaled(&pair.b));

@@ -138,6 +138,9 @@ impl RunningSums {
         add: impl Fn(T, T) -> T,
     ) -> Result<(), String> {
         let (outer, extent, inner) = self.around;
+        if to.is_empty() {
+            return Ok(()); // however many images of nothing there are
+        }
         for image in 0..outer {
             let part = image * extent * inner..(image + 1) * extent * inner;
             let (from, to) = (from.slice(part.clone()), to.slice(part));
@@ -229,8 +232,9 @@ pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
         on.kind,
         [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8],
         T => call.step(&shape, move |io| {
-            let (on, output) = (io.input::<T>(2).get(0), io.output::<T>(0));
-            fill_with(output.bytes(), &io.input::<u8>(3).to_vec());
+            let (on, off) = (io.input::<T>(2).get(0), io.input::<T>(3).get(0));
+            let output = io.output::<T>(0);
+            fill_with(output.bytes(), bytemuck::bytes_of(&off));
             for from in poll::each(0..output.len().checked_div(depth).unwrap_or(0), 8) {
                 let index = super::index::index_at(&io, 0, indices.kind, from);
                 if let Some(place) = usize::try_from(index).ok().filter(|&place| place < depth) {
@@ -258,10 +262,10 @@ pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.step(&shape, move |io| {
         let (values, output) = (io.input::<u8>(0), io.output::<i32>(0));
         let bounds = io.input::<f32>(1);
-        let mut numbers = [0.0; BLOCK];
-        for first in poll::each((0..output.len()).step_by(BLOCK), BLOCK * (4 + count / 8)) {
+        for first in poll::each((0..output.len()).step_by(BLOCK), 4 * BLOCK) {
             let end = output.len().min(first + BLOCK);
-            let numbers = &mut numbers[..end - first];
+            let (mut block, mut counts) = ([0.0; BLOCK], [0; BLOCK]);
+            let numbers = &mut block[..end - first];
             if input.kind == ElementKind::F32 {
                 values.cast().slice(first..end).copy_to(numbers);
             } else {
@@ -269,7 +273,13 @@ pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
                     *number = narrow(real_at(&input, values, at));
                 }
             }
-            isa.run(CountBounds { numbers, bounds, output: output.slice(first..end) });
+            for part in (0..count).step_by(poll::CHUNK) {
+                let part = part..count.min(part + poll::CHUNK);
+                poll::work(part.len() * BLOCK / 8)?;
+                let bounds = bounds.slice(part);
+                isa.run(CountBounds { numbers: &block, bounds, counts: &mut counts });
+            }
+            output.slice(first..end).copy_from(In::of(&counts[..end - first]));
         }
         Ok(())
     });
@@ -279,27 +289,24 @@ pub(super) fn bucketize(call: &mut OperatorCall<'_, '_>) -> Lowered {
 /// Numbers that are looked at together.
 const BLOCK: usize = 64;
 
-/// How many of the bounds each number is not below.
+/// Counts those of the bounds that each number is not below.
 struct CountBounds<'a> {
-    numbers: &'a [f32],
+    numbers: &'a [f32; BLOCK],
     bounds: In<'a, f32>,
-    output: Out<'a, i32>,
+    counts: &'a mut [i32; BLOCK],
 }
 
 impl Loop for CountBounds<'_> {
     #[inline(always)]
     fn run(self) {
-        let Self { numbers, bounds, output } = self;
-        let (mut values, mut counts) = ([0.0; BLOCK], [0; BLOCK]);
-        values[..numbers.len()].copy_from_slice(numbers);
+        let Self { numbers, bounds, counts } = self;
         for bound in bounds.iter() {
-            let pairs = counts.iter_mut().zip(&values);
+            let pairs = counts.iter_mut().zip(numbers);
             // What is no number is below none.
             pairs.for_each(|(count, &value)| {
                 *count += i32::from((value >= bound) | value.is_nan());
             });
         }
-        output.copy_from(In::of(&counts[..numbers.len()]));
     }
 }
 

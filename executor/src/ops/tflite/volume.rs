@@ -186,7 +186,7 @@ fn packed(
     };
     // A row for each output channel.
     let mut weights = vec![0.0; filters.len()];
-    for (channel, row) in weights.chunks_exact_mut(products).enumerate() {
+    for (channel, row) in poll::each(weights.chunks_exact_mut(products).enumerate(), products) {
         let own = filters.iter().skip(channel).step_by(outputs);
         row.iter_mut().zip(own).for_each(|(to, &weight)| *to = weight);
     }

@@ -165,6 +165,22 @@ impl Bytes {
 }
 
 impl Run {
+    /// `rows` windows of the first line, from the one `first` on.
+    #[inline(always)]
+    pub(super) const fn part(self, first: usize, rows: usize) -> Self {
+        Self {
+            input: self.input.wrapping_add(first * self.step),
+            lines: 1,
+            corrections: match self.corrections.is_null() {
+                true => self.corrections,
+                false => self.corrections.wrapping_add(first),
+            },
+            output: self.output.wrapping_add(first * self.stride),
+            rows,
+            ..self
+        }
+    }
+
     /// The same from the next line on, of which there is one less.
     #[inline(always)]
     pub(super) const fn next_line(self) -> Self {

@@ -252,19 +252,7 @@ impl PackedWeights {
                 if poll::work(row_ns * rows).is_err() {
                     return;
                 }
-                let corrections = match run.corrections.is_null() {
-                    true => run.corrections,
-                    false => line.corrections.wrapping_add(first),
-                };
-                let part = Run {
-                    input: line.input.wrapping_add(first * run.step),
-                    lines: 1,
-                    output: line.output.wrapping_add(first * run.stride),
-                    corrections,
-                    rows,
-                    ..run
-                };
-                each(&part, at * run.rows + first);
+                each(&line.part(first, rows), at * run.rows + first);
             }
             if at + 1 < run.lines {
                 line = line.next_line();

@@ -154,13 +154,7 @@ impl ByteProduct {
             if poll::work(row_ns * rows).is_err() {
                 return;
             }
-            let corrections = match run.corrections.is_null() {
-                true => run.corrections,
-                false => run.corrections.wrapping_add(first),
-            };
-            let input = run.input.wrapping_add(first * run.step);
-            let output = run.output.wrapping_add(first * run.stride);
-            each(&Run { input, output, corrections, rows, ..run }, first);
+            each(&run.part(first, rows), first);
         }
     }
 
