@@ -1,6 +1,6 @@
 //! Operations that move blocks of pixels into batches or channels, and back.
 
-use nnburst_kernels::tensor::OpError;
+use nnburst_kernels::tensor::{In, OpError};
 
 use super::arg::{Arg, OperatorCall, sizes};
 use super::copy::{Axis, Copy, axes, strides};
@@ -165,7 +165,7 @@ pub(super) fn space_to_batch(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let copies = spread.copies(call, true, input.kind.bytes())?;
     let zero = zero_bytes(&call.result(0)?);
     call.step(&shape, move |io| {
-        fill_with(io.output(0), &zero);
+        fill_with(io.output(0), In::of(&zero[..]));
         copies.iter().try_for_each(|copy| copy.run(io.input(0), io.output(0)))
     });
     Ok(())

@@ -309,12 +309,12 @@ pub(super) fn reverse(call: &mut OperatorCall<'_, '_>) -> Lowered {
 }
 
 /// Repeats the bytes of one element throughout a tensor, which ends early if the run is to end.
-pub(super) fn fill_with(output: Out<'_, u8>, element: &[u8]) {
+pub(super) fn fill_with(output: Out<'_, u8>, element: In<'_, u8>) {
     // Whole elements of every width.
     let mut block = [0; 256];
-    for bytes in block.chunks_exact_mut(element.len().max(1)) {
-        bytes.copy_from_slice(element);
-    }
+    let (first, others) = block.split_at_mut(element.len().clamp(1, 8));
+    element.copy_to(first);
+    others.chunks_exact_mut(first.len()).for_each(|bytes| bytes.copy_from_slice(first));
     for at in poll::each((0..output.len()).step_by(block.len()), block.len() / 8) {
         let len = block.len().min(output.len() - at);
         output.slice(at..at + len).copy_from(In::of(&block[..len]));
@@ -356,8 +356,7 @@ pub(super) fn padded(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let own = axes(&input.shape, &strides(&input.shape), &to);
     let copy = Copy::new(&own, 0, offset(&heads, &to), width);
     call.step(&shape, move |io| {
-        let given = io.input::<u8>(2).to_vec();
-        fill_with(io.output(0), given.get(..width).unwrap_or_default());
+        fill_with(io.output(0), io.input(2));
         copy.run(io.input(0), io.output(0))
     });
     Ok(())
@@ -432,7 +431,7 @@ pub(super) fn fill(call: &mut OperatorCall<'_, '_>) -> Lowered {
     call.same(&value, 0)?;
     let shape = call.set(0, &extents)?;
     call.step(&shape, |io| {
-        fill_with(io.output(0), &io.input::<u8>(1).to_vec());
+        fill_with(io.output(0), io.input(1));
         Ok(())
     });
     Ok(())

@@ -129,10 +129,7 @@ pub(super) fn sparse_to_dense(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let width = values.kind.bytes();
     call.step(&shape, move |io| {
         let to = io.output::<u8>(0);
-        // Of the widest elements.
-        let mut filler = [0; 8];
-        io.input::<u8>(3).copy_to(&mut filler[..width]);
-        super::moves::fill_with(to, &filler[..width]);
+        super::moves::fill_with(to, io.input(3));
         for at in poll::each(0..count, 16) {
             let place = position(&io, &indices, at, &extents)? * width;
             let from = if given == 1 { 0 } else { at * width };

@@ -232,9 +232,8 @@ pub(super) fn one_hot(call: &mut OperatorCall<'_, '_>) -> Lowered {
         on.kind,
         [F32 f32, I8 i8, U8 u8, I16 i16, I32 i32, I64 i64, Bool u8],
         T => call.step(&shape, move |io| {
-            let (on, off) = (io.input::<T>(2).get(0), io.input::<T>(3).get(0));
-            let output = io.output::<T>(0);
-            fill_with(output.bytes(), bytemuck::bytes_of(&off));
+            let (on, output) = (io.input::<T>(2).get(0), io.output::<T>(0));
+            fill_with(output.bytes(), io.input(3));
             for from in poll::each(0..output.len().checked_div(depth).unwrap_or(0), 8) {
                 let index = super::index::index_at(&io, 0, indices.kind, from);
                 if let Some(place) = usize::try_from(index).ok().filter(|&place| place < depth) {

@@ -232,7 +232,7 @@ fn spread(
     let copy = Copy::new(&axes, starts[0], starts[1], input.kind.bytes());
     let is_empty = shape.elements() == 0 || axes.iter().any(|axis| axis.count == 0);
     call.step(&shape, move |io| {
-        super::moves::fill_with(io.output(0), &io.input::<u8>(filler).to_vec());
+        super::moves::fill_with(io.output(0), io.input(filler));
         if is_empty {
             return Ok(());
         }
