@@ -318,4 +318,50 @@ mod tests {
         assert_eq!(elements(Some(3)).ok(), Some(3));
         assert!(elements(Some(1 << 29)).is_err() && elements(None).is_err());
     }
+
+    #[test]
+    fn sums_run_along_an_axis_either_way() {
+        for around @ (outer, extent, inner) in [(1, 5, 1), (3, 4, 7), (2, 3, 75), (1, 2000, 9)] {
+            let from: Vec<i32> =
+                (0..).map(|i| i * i % 101 - 50).take(outer * extent * inner).collect();
+            for (isa, exclusive, reverse) in Isa::all().flat_map(|isa| {
+                [(false, false), (false, true), (true, false), (true, true)]
+                    .map(|(a, b)| (isa, a, b))
+            }) {
+                let mut got = vec![9; from.len()];
+                let sums = RunningSums { around, exclusive, reverse };
+                sums.write(isa, In::of(&from), Out::of(&mut got), i32::wrapping_add).unwrap();
+                for (place, &got) in got.iter().enumerate() {
+                    let (line, at) = (place % inner, place / inner % extent);
+                    let first = place / inner / extent * extent * inner + line;
+                    let before = |other: &usize| if reverse { *other > at } else { *other < at };
+                    let is_in = |other: &usize| before(other) || (!exclusive && *other == at);
+                    let values = (0..extent).filter(is_in).map(|other| from[first + other * inner]);
+                    assert_eq!(got, values.sum::<i32>(), "{around:?} {exclusive} {reverse}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn images_of_nothing_take_no_time_however_many_there_are() {
+        for around in [(usize::MAX, 0, 1), (usize::MAX, 3, 0)] {
+            let sums = RunningSums { around, exclusive: false, reverse: false };
+            let (from, mut to) = ([0i32; 0], [0i32; 0]);
+            let add = i32::wrapping_add;
+            sums.write(Isa::best(), In::of(&from), Out::of(&mut to), add).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_below_no_bound() {
+        let mut numbers = [0.5; BLOCK];
+        numbers[..4].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0]);
+        for isa in Isa::all() {
+            let mut counts = [1; BLOCK];
+            let bounds = In::of(&[-1.0, 0.5, 1.0]);
+            isa.run(CountBounds { numbers: &numbers, bounds, counts: &mut counts });
+            assert_eq!(counts[..5], [4, 4, 1, 4, 3], "{isa:?}");
+        }
+    }
 }

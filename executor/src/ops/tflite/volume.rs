@@ -347,3 +347,51 @@ impl Spread<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_gathered_with_zeros_where_they_leave_the_volume() {
+        let axis = |input, filter, stride, dilation, head| {
+            let reach = (filter - 1) * dilation + 1;
+            let output = (input + 2 * head - reach) / stride + 1;
+            Axis { input, output, filter, stride, dilation, head }
+        };
+        for axes in [
+            [axis(4, 3, 1, 1, 1), axis(5, 2, 2, 1, 0), axis(6, 3, 1, 1, 1)],
+            [axis(5, 2, 1, 3, 2), axis(4, 3, 1, 1, 2), axis(7, 3, 2, 2, 3)],
+        ] {
+            let windows = Windows { axes, channels: 2 };
+            let [depth, height, width] = axes.map(|axis| axis.input);
+            let volume: Vec<f32> =
+                (1u16..).map(f32::from).take(2 * depth * height * width * 2).collect();
+            let [planes, lines, columns] = windows.outer();
+            for at in 0..2 * planes * lines * columns {
+                let (x, y) = (at % columns, at / columns % lines);
+                let (z, batch) = (at / columns / lines % planes, at / columns / lines / planes);
+                let mut got = vec![-1.0; windows.taps() * 2];
+                windows.gather(In::of(&volume), [batch, z, y, x], &mut got);
+                for (place, &got) in got.iter().enumerate() {
+                    let (channel, tap) = (place % 2, place / 2);
+                    let taps = [
+                        tap / axes[2].filter / axes[1].filter,
+                        tap / axes[2].filter % axes[1].filter,
+                        tap % axes[2].filter,
+                    ];
+                    let pixel = [0, 1, 2].into_iter().map(|of| {
+                        let (at, tap, axis) = ([z, y, x][of], taps[of], axes[of]);
+                        let place =
+                            (at * axis.stride + tap * axis.dilation).checked_sub(axis.head)?;
+                        (place < axis.input).then_some(place)
+                    });
+                    let pixel: Option<Vec<usize>> = pixel.collect();
+                    let want = pixel
+                        .map_or(0.0, |p| volume[windows.at(batch, p[0], p[1], p[2]) + channel]);
+                    assert_eq!(got.to_bits(), want.to_bits(), "{axes:?} {at} {place}");
+                }
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Plain Rust, in the order of the vectors.
 
 use super::super::four_rows::{LANES, sum_of};
-use super::super::transcendental_f32::scalar::{exp_of, log_of};
+use super::super::transcendental_f32::scalar::{log_of, normal_exp_of};
 use super::Rows;
 
 /// # Safety
@@ -25,7 +25,7 @@ unsafe fn all<const LOG: bool>(&Rows { input, output, len, stride, count, beta }
         let max = (0..len).map(x).fold(f32::NEG_INFINITY, |max, x| if max > x { max } else { x });
         let mut lanes = [0.0; LANES];
         for at in 0..len {
-            let exp = exp_of((x(at) - max) * beta);
+            let exp = normal_exp_of((x(at) - max) * beta);
             lanes[at % LANES] += exp;
             if !LOG {
                 // SAFETY: within the row, whose element has been read for the last time.

@@ -77,6 +77,28 @@ fn a_row_with_what_is_no_number_is_none_and_its_neighbours_are_as_before() {
 }
 
 #[test]
+fn shares_that_are_no_normal_numbers_are_zero() {
+    for len in [2, 15, 16, 40] {
+        // From what is just a normal number beside a share of 1 to what no float holds.
+        for far in [-87.2, -87.4, -95.0, -103.5, -120.0] {
+            let mut row = vec![far; len];
+            row[len / 2] = 0.0;
+            for variant in VARIANTS.all() {
+                let got = of(variant, len, &row, 1.0);
+                for (at, &share) in got.iter().enumerate() {
+                    let name = format!("{:?}, {len}, {far}", variant.isa);
+                    match at == len / 2 {
+                        true => assert_eq!(share, 1.0, "{name}"),
+                        false if far < -87.3 => assert_eq!(share, 0.0, "{name}"),
+                        false => assert!(share.is_normal(), "{name}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn lengths_are_checked() {
     let softmax = Softmax::new(Isa::best(), 4, 1.0).unwrap();
     let input = numbers(12);

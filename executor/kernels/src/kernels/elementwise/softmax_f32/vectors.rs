@@ -3,7 +3,7 @@
 
 use super::super::four_rows::{LANES, PARTS, RowsKernel, TOGETHER, all, filled, sums_of};
 use super::super::transcendental_f32::scalar::log_of;
-use super::super::transcendental_f32::vectors::{Each, Exp};
+use super::super::transcendental_f32::vectors::{Each, NormalExp};
 use super::Rows;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
@@ -78,7 +78,7 @@ unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
                 // SAFETY: within the row.
                 unsafe {
                     let x = V::load(isa, input.add(place));
-                    let exp = Exp::of(x.sub(most[row]).mul(beta));
+                    let exp = NormalExp::of(x.sub(most[row]).mul(beta));
                     if !LOG {
                         exp.store(output.add(place));
                     }
@@ -91,7 +91,7 @@ unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
         let count = rest(part);
         if count > 0 {
             unrolled!(4: row < N, {
-                let exp = Exp::of(last[row][part].sub(most[row]).mul(beta));
+                let exp = NormalExp::of(last[row][part].sub(most[row]).mul(beta));
                 if !LOG {
                     last[row][part] = exp;
                 }

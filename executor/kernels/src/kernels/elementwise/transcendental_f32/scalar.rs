@@ -2,8 +2,8 @@
 //! variants give the same bits, so that graphs that go on with integers do too.
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LN_2, LOG_1P, LOG2_E, LOG2_E_32, PI, POWER_OF_REST,
-    POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LEAST_NORMAL_EXP, LN_2, LOG_1P, LOG2_E, LOG2_E_32,
+    PI, POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
 };
 use crate::simd::HALF_ROOT;
 
@@ -63,7 +63,7 @@ unsafe fn map(&Row { input, output, len }: &Row, each: impl Fn(f32) -> f32) {
 
 fn sigmoid_of(x: f32) -> f32 {
     // The exponential of the negative side never overflows.
-    let e = exp_of(-x.abs());
+    let e = normal_exp_of(-x.abs());
     let r = 1.0 / (1.0 + e);
     if x.is_sign_negative() { r * e } else { r }
 }
@@ -87,7 +87,12 @@ fn tanh_of(x: f32) -> f32 {
     (m / (m + 2.0)).abs().copysign(x)
 }
 
-pub(in super::super) fn exp_of(x: f32) -> f32 {
+/// `exp(x)` as a share of something larger: 0 where it is no normal number.
+pub(in super::super) fn normal_exp_of(x: f32) -> f32 {
+    if x < LEAST_NORMAL_EXP { 0.0 } else { exp_of(x) }
+}
+
+fn exp_of(x: f32) -> f32 {
     let (n, q) = parts(x);
     // In two factors, since 2^n may be above or below what one float holds.
     (q + 1.0) * power_of_two(n >> 1) * power_of_two(n - (n >> 1))
@@ -106,7 +111,7 @@ fn gelu_of(x: f32) -> f32 {
     let t = 1.0 / (-x.abs()).mul_add(-TAIL_T, 1.0);
     let q = TAIL[..7].iter().rev().fold(TAIL[7], |q, &c| q.mul_add(t, c));
     // The tail beyond |x|, and what is left of the whole.
-    let tail = t * q * exp_of(x * x * -0.5);
+    let tail = t * q * normal_exp_of(x * x * -0.5);
     x * if x.is_sign_negative() { tail } else { 1.0 - tail }
 }
 

@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LEAST, LN_2, LOG_1P, LOG2_E, LOG2_E_32, PI,
-    POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LEAST, LEAST_NORMAL_EXP, LN_2, LOG_1P, LOG2_E,
+    LOG2_E_32, PI, POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T,
+    TO_INTEGER,
 };
 use crate::simd::vector_f32::{F32Simd, F64Simd};
 use crate::simd::{Kernel, Simd};
@@ -74,7 +75,7 @@ impl Each for Sigmoid {
     #[inline(always)]
     fn of<V: F32Simd>(x: V) -> V {
         // The exponential of the negative side never overflows.
-        let e = Exp::of(x.negative());
+        let e = NormalExp::of(x.negative());
         let r = x.filled(1.0).div(x.filled(1.0).add(e));
         // For negative x it is e / (1 + e); a NaN has gone through `e`.
         r.mul(e).where_negative(x, r)
@@ -109,13 +110,25 @@ impl Each for Tanh {
     }
 }
 
-pub(in super::super) struct Exp;
+pub(super) struct Exp;
 
 impl Each for Exp {
     #[inline(always)]
     fn of<V: F32Simd>(x: V) -> V {
         let (n, q) = parts(x);
         q.add(x.filled(1.0)).scaled(n)
+    }
+}
+
+/// `exp(x)` as a share of something larger: 0 where it is no normal number.
+pub(in super::super) struct NormalExp;
+
+impl Each for NormalExp {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V) -> V {
+        let least = x.filled(LEAST_NORMAL_EXP);
+        let (n, q) = parts_from(x, LEAST_NORMAL_EXP);
+        x.filled(0.0).where_less(x, least, q.add(x.filled(1.0)).scaled(n))
     }
 }
 
@@ -143,7 +156,7 @@ impl Each for Gelu {
             q = q.mul_add(t, x.filled(c));
         }
         // The tail beyond |x|, and what is left of the whole.
-        let tail = t.mul(q).mul(Exp::of(x.mul(x).mul(x.filled(-0.5))));
+        let tail = t.mul(q).mul(NormalExp::of(x.mul(x).mul(x.filled(-0.5))));
         x.mul(tail.where_negative(x, one.sub(tail)))
     }
 }
@@ -231,7 +244,13 @@ fn exp_by_table<V: F32Simd>(x: V) -> V {
 /// `exp(x)` is `2^n * (1 + q)`.
 #[inline(always)]
 fn parts<V: F32Simd>(x: V) -> (V, V) {
-    let x = x.clamp(x.filled(EXP_RANGE.0), x.filled(EXP_RANGE.1));
+    parts_from(x, EXP_RANGE.0)
+}
+
+/// Likewise; what is below `least` counts as that.
+#[inline(always)]
+fn parts_from<V: F32Simd>(x: V, least: f32) -> (V, V) {
+    let x = x.clamp(x.filled(least), x.filled(EXP_RANGE.1));
     let n = x.mul(x.filled(LOG2_E)).round();
     let r = n.mul_add(x.filled(-LN_2[0]), x);
     let r = n.mul_add(x.filled(-LN_2[1]), r);
