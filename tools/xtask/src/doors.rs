@@ -100,7 +100,7 @@ fn ladspa() -> Outcome {
 /// Builds all libraries and programs of the workspace with the features that its tests have;
 /// returns their folder.
 pub(crate) fn built(what: &str) -> Result<PathBuf, String> {
-    workspace::cargo(what, &workspace::BUILD)?.run()?;
+    workspace::build_all(what)?;
     let built = target_folder().join("debug");
     let built = built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))?;
     // Cargo's programs have two hard links, and below `/tmp` a program with two isn't executed.

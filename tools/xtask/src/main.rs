@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     let (chore, rest) = args.split_first().map_or(("", &[][..]), |(chore, rest)| (chore, rest));
     let done = match chore {
         "ci" => ci(),
-        "build" => build(),
+        "build" => workspace::build_tests(),
         "loom" => loom::run(rest),
         "loom-mutants" => mutants::run(rest),
         "soak" => soak(rest),
@@ -119,17 +119,12 @@ fn ci() -> Outcome {
     steps.take("layers", || layers::run(&[]))?;
     let lints = || workspace::cargo("lints", &["clippy", "--all-targets"]);
     steps.take("lints", || lints()?.args(["--", "-D", "warnings"]).run())?;
-    steps.take("build of the tests", build)?;
-    steps.take("tests", || workspace::cargo("tests", &["test"])?.run())?;
+    steps.take("build of the tests", workspace::build_tests)?;
+    steps.take("tests", workspace::run_tests)?;
     steps.take("links", links::run)?;
     steps.take("loom", || loom::run(&[]))?;
     println!("all checks passed");
     Ok(())
-}
-
-/// Builds all of the workspace's tests, which most other chores run as well.
-fn build() -> Outcome {
-    workspace::cargo("tests", &["test", "--no-run"])?.run()
 }
 
 /// Tests that plain runs leave out, as they take rights or data: processes of other users (root),

@@ -1,6 +1,10 @@
 //! The one build of the whole workspace, with its tests, that chores share: with packages named to
 //! cargo, their dependencies would have other features, and all be built a second time. The
 //! GStreamer plugin belongs to it where the headers are installed.
+//!
+//! Unit tests of kernels and executor are left out of it: in them both crates are compiled once
+//! more, and optimised that takes longer than all else together. They have a build without
+//! optimisation, in which they run half a minute.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::cargo::{Cargo, Outcome, target_folder};
+use crate::cargo::{Cargo, Outcome, root, target_folder};
 
 /// The libraries that the GStreamer plugin and its tests are built with.
 const GSTREAMER: [&str; 5] = [
@@ -23,7 +27,13 @@ const GSTREAMER: [&str; 5] = [
 const ANALYTICS: &str = "gstreamer-analytics-1.0";
 
 /// The call that builds all libraries and programs beside the tests: those that no test links, too.
-pub(crate) const BUILD: [&str; 4] = ["build", "--lib", "--bins", "--tests"];
+const BUILD: [&str; 4] = ["build", "--lib", "--bins", "--tests"];
+
+/// The packages whose unit tests have a build of their own.
+const APART: [&str; 2] = ["nnburst-kernels", "nnburst-executor"];
+
+/// The one of them that has tests in a folder, too.
+const EXECUTOR: &str = "nnburst-executor";
 
 /// A call of cargo for the whole workspace: `verb` is `test`, `clippy` or `build`, with its first
 /// options.
@@ -42,6 +52,56 @@ pub(crate) fn cargo(what: &str, verb: &[&str]) -> Result<Cargo, String> {
         };
     }
     Ok(Cargo::new(what).args(verb).arg("--workspace").args(features))
+}
+
+/// The same for all packages but [`APART`], whose libraries the others link.
+fn without_apart(what: &str, verb: &[&str]) -> Result<Cargo, String> {
+    Ok(cargo(what, verb)?.args(APART.iter().flat_map(|package| ["--exclude", *package])))
+}
+
+/// Builds all libraries and programs, with the features that the tests have, into the usual folder.
+pub(crate) fn build_all(what: &str) -> Outcome {
+    without_apart(what, &BUILD)?.run()
+}
+
+/// Builds all tests.
+pub(crate) fn build_tests() -> Outcome {
+    unit_tests_apart(&["--lib", "--no-run"])?;
+    without_apart("tests", &["test", "--no-run"])?.run()?;
+    executor_tests(&["test", "--no-run"])?.run()
+}
+
+/// Builds and runs all tests.
+pub(crate) fn run_tests() -> Outcome {
+    unit_tests_apart(&["--lib"])?;
+    unit_tests_apart(&["--doc"])?;
+    without_apart("tests", &["test"])?.run()?;
+    // Other packages have tests of the same names.
+    let tests = Tests { packages: &[EXECUTOR], ..Tests::default() };
+    tests.run_from("tests of the executor", &[], || executor_tests(&["test", "--no-run"]))
+}
+
+/// Tests within the sources of the packages [`APART`].
+fn unit_tests_apart(args: &[&str]) -> Outcome {
+    let packages = APART.iter().flat_map(|package| ["--package", *package]);
+    let cargo = Cargo::new("unit tests of kernels and executor").arg("test").args(packages);
+    cargo.args(args).with_kernels_at(0).run()
+}
+
+/// The call for the tests in the executor's folder, with the features of all others.
+fn executor_tests(verb: &[&str]) -> Result<Cargo, String> {
+    let folder = root().join("executor/tests");
+    let at = |error| format!("{}: {error}", folder.display());
+    let mut chosen = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        let is_test =
+            path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").exists();
+        if let (true, Some(name)) = (is_test, path.file_stem()) {
+            chosen.extend(["--test".into(), name.to_os_string()]);
+        }
+    }
+    Ok(cargo("tests of the executor", verb)?.args(chosen))
 }
 
 /// Returns whether the headers of the GStreamer plugin are installed; says so where they are not.
@@ -84,9 +144,9 @@ pub(crate) struct Tests<'a> {
 }
 
 impl Tests<'_> {
-    /// Builds all of the workspace's tests, where they aren't built already, and runs these.
+    /// Builds the workspace's tests, where they aren't built already, and runs these.
     pub(crate) fn run(&self, what: &str) -> Outcome {
-        self.run_from(what, &[], || cargo(what, &["test", "--no-run"]))
+        self.run_from(what, &[], || without_apart(what, &["test", "--no-run"]))
     }
 
     /// Builds tests by a call of cargo, and runs these of them, in an emulator where one is named.

@@ -182,7 +182,7 @@ fn build(options: &Options) -> Result<PathBuf, String> {
             (usual, "debug")
         }
         Build::Tested => {
-            workspace::cargo("install", &workspace::BUILD)?.run()?;
+            workspace::build_all("install")?;
             return Ok(usual.join("debug"));
         }
         Build::Release => {
