@@ -207,10 +207,16 @@ impl MatrixProduct {
                 bias.fill(0.0);
                 match self.right {
                     Layout::RowMajor => {
-                        for (k, line) in lines.chunks_exact_mut(width).enumerate() {
-                            let start = k * stride + first;
-                            right.slice(start..start + few).copy_to(line);
-                            line[few..].fill(0.0);
+                        let from = right.slice(first..right.len());
+                        match (few == width, width) {
+                            (true, 32) => copy_lines::<32>(from, stride, lines),
+                            (true, 16) => copy_lines::<16>(from, stride, lines),
+                            _ => {
+                                for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+                                    from.slice(k * stride..k * stride + few).copy_to(line);
+                                    line[few..].fill(0.0);
+                                }
+                            }
                         }
                     }
                     Layout::ColumnMajor => {
@@ -257,6 +263,15 @@ impl MatrixProduct {
             // what is written lies within rows of `stride`.
             unsafe { (self.pack.run)(&lines[..count], rows, stride, to.cast()) };
         }
+    }
+}
+
+/// Copies lines of `WIDTH` elements, `stride` apart, one behind the other: short ones, for which a
+/// call of `memcpy` each would take as long as what it copies.
+fn copy_lines<const WIDTH: usize>(from: In<'_, f32>, stride: usize, to: &mut [f32]) {
+    let (lines, _) = to.as_chunks_mut::<WIDTH>();
+    for (at, line) in lines.iter_mut().enumerate() {
+        *line = from.block(at * stride);
     }
 }
 

@@ -101,10 +101,26 @@ pub(super) const AHEAD: usize = 256;
 
 /// Addresses of every third row.
 ///
-/// Left to itself the compiler computes an address per row in each step where registers run out (12
-/// rows and strides known at run time alone); kept from seeing how the bases belong together it
-/// keeps what it has. Measured: 2 % with AVX-512, 25 % with AVX2.
+/// Left to itself the compiler has an address for each row, and loads those of twelve that find no
+/// register from the stack in each step. Where it can't see how the bases belong together, nor how
+/// one step's belong to the last one's, it addresses rows from them. Ice Lake, which loads twice in
+/// the time of two products, takes 0.80 to 0.95 of the time, with AVX2 0.92 to 0.99.
 #[inline(always)]
 pub(super) fn bases<const COUNT: usize>(first: *const f32, stride: usize) -> [*const f32; COUNT] {
-    std::array::from_fn(|i| std::hint::black_box(first.wrapping_add(i * ROWS_PER_BASE * stride)))
+    std::array::from_fn(|i| unseen(first.wrapping_add(i * ROWS_PER_BASE * stride)))
+}
+
+/// The same address, of which the compiler doesn't know that.
+#[inline(always)]
+pub(super) fn unseen(address: *const f32) -> *const f32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    let address = {
+        let mut at = address.addr();
+        // SAFETY: there is no instruction in it.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
+        }
+        address.with_addr(at)
+    };
+    address
 }

@@ -12,7 +12,7 @@ use core::arch::x86_64::{
 };
 
 use super::kernel::{Bytes, Encoding, Microkernel, Run};
-use super::tile::{Epilogue, one, tiles};
+use super::tile::{Epilogue, of_width, one};
 use crate::simd::Avx512;
 use crate::simd::requantise::Channels;
 use crate::simd::requantise::avx512::{Narrow, rounded};
@@ -108,8 +108,26 @@ fn across(v: &[__m512i; SUMS]) -> __m512i {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn run(run: &Run) {
+    // SAFETY: as the caller promises; each arm differs in the width of tiles alone.
+    unsafe {
+        match run.columns.div_ceil(LANES) {
+            4.. => wide::<4>(run),
+            3 => wide::<3>(run),
+            2 => wide::<2>(run),
+            _ => wide::<1>(run),
+        }
+    }
+}
+
+/// The tiles of one width. Built without optimisation, every tile has a place of its own on the
+/// stack: those of all widths in one function take more than a thread has, 2 MiB.
+///
+/// # Safety
+/// As for [`Microkernel::run`]; the panel is so many vectors wide.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn wide<const VECTORS: usize>(run: &Run) {
     // SAFETY: as the caller promises.
-    unsafe { tiles::<_, 4>(Avx512::new_unchecked(), run) };
+    unsafe { of_width::<_, VECTORS>(Avx512::new_unchecked(), run) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]

@@ -116,10 +116,12 @@ pub(super) unsafe fn tiles<D: Epilogue, const MOST: usize>(isa: D, run: &Run) {
     }
 }
 
+/// All tiles of a run whose panel is so many vectors wide.
+///
 /// # Safety
 /// As for [`tiles`].
 #[inline(always)]
-unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, all: &Run) {
+pub(super) unsafe fn of_width<D: Epilogue, const VECTORS: usize>(isa: D, all: &Run) {
     // SAFETY: as the caller promises, line by line.
     unsafe {
         // Once for all tiles: behind a store the compiler would load it again (with AVX2 up to 20 %
@@ -154,15 +156,19 @@ unsafe fn line<D: Epilogue, const VECTORS: usize>(
             4 | 5 => overlapping::<D, 4, VECTORS>(isa, run, constants),
             7 if VECTORS == 4 => halves::<D, 7>(isa, run),
             8.. if VECTORS == 2 && D::TALL => eights::<D, VECTORS>(isa, run, constants),
-            12.. if VECTORS == 1 && D::TALL => {
-                // With one product per word, flipping bits that need no flipping is every second
-                // vector instruction.
-                match run.flip {
-                    0 => tall::<D, VECTORS, false>(isa, run, constants),
-                    _ => tall::<D, VECTORS, true>(isa, run, constants),
+            // Flipping bits that need no flipping is every second vector instruction with one
+            // product per word, and one of five with four. Ice Lake, whose products are no slower
+            // than that, takes 0.81 to 0.92 of the time without.
+            12.. if VECTORS == 1 && D::TALL => match run.flip {
+                0 => tall::<D, VECTORS, false>(isa, run, constants),
+                _ => tall::<D, VECTORS, true>(isa, run, constants),
+            },
+            _ => match run.flip {
+                0 if D::TALL => {
+                    sixes_and_fours::<D, VECTORS, false>(isa, run, constants);
                 }
-            }
-            _ => sixes_and_fours::<D, VECTORS>(isa, run, constants),
+                _ => sixes_and_fours::<D, VECTORS, true>(isa, run, constants),
+            },
         }
     }
 }
@@ -173,7 +179,7 @@ unsafe fn line<D: Epilogue, const VECTORS: usize>(
 /// # Safety
 /// As for [`tiles`]; there are six rows at least.
 #[inline(always)]
-unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize>(
+unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize, const FLIP: bool>(
     isa: D,
     run: &Run,
     constants: &D::Constants<VECTORS>,
@@ -188,13 +194,13 @@ unsafe fn sixes_and_fours<D: Epilogue, const VECTORS: usize>(
     for at in 0..sixes {
         // SAFETY: there are six rows or more.
         unsafe {
-            tile::<D, 6, VECTORS, VECTORS, true>(isa, run, constants, (at * 6).min(run.rows - 6));
+            tile::<D, 6, VECTORS, VECTORS, FLIP>(isa, run, constants, (at * 6).min(run.rows - 6));
         };
     }
     for at in 0..fours {
         let row = (sixes * 6 + at * 4).min(run.rows - 4);
         // SAFETY: as above.
-        unsafe { tile::<D, 4, VECTORS, VECTORS, true>(isa, run, constants, row) };
+        unsafe { tile::<D, 4, VECTORS, VECTORS, FLIP>(isa, run, constants, row) };
     }
 }
 
