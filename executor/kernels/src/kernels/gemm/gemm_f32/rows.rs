@@ -1,6 +1,6 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
-use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases, unseen};
+use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases, next};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{fetch, fetch_l1};
 
@@ -252,11 +252,11 @@ unsafe fn rows<
             }
             w = w.wrapping_add(columns);
             ahead = ahead.wrapping_byte_add(tile.ahead_step);
-            bases = bases.map(|base| base.wrapping_add(1));
             // With one vector to a row there are registers for every row's address.
-            if columns > P::Whole::LANES {
-                bases = bases.map(unseen);
-            }
+            bases = match columns > P::Whole::LANES {
+                true => next(bases),
+                false => bases.map(|base| base.wrapping_add(1)),
+            };
         }
     }
     for (row, sums) in sums.into_iter().enumerate() {
