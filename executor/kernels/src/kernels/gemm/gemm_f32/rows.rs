@@ -253,9 +253,10 @@ unsafe fn rows<
             w = w.wrapping_add(columns);
             ahead = ahead.wrapping_byte_add(tile.ahead_step);
             // With one vector to a row there are registers for every row's address.
-            bases = match columns > P::Whole::LANES {
-                true => next(bases),
-                false => bases.map(|base| base.wrapping_add(1)),
+            bases = if columns > P::Whole::LANES {
+                next(bases)
+            } else {
+                bases.map(|base| base.wrapping_add(1))
             };
         }
     }
