@@ -445,7 +445,7 @@ fn elementwise(c: &mut Criterion) {
     family(c, "softmax_f32", ELEMENTS, make, |softmax| {
         softmax.compute(In::of(&a[..]), Out::of(&mut y[..])).unwrap();
     });
-    // Scores of which a mask leaves every other one: the shares of the rest are far below any float.
+    // Every other score is masked: the shares of the rest are far below any float.
     let masked: Vec<f32> =
         a.iter().enumerate().map(|(at, &x)| if at % 2 == 0 { x } else { x - 1e4 }).collect();
     let make = |isa| Softmax::new(isa, len, 1.0).unwrap();
