@@ -32,13 +32,21 @@ const ROOM: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Constant {
     pub(super) location: DataLocation,
+    /// The size of an element.
+    element_bytes: usize,
     /// Unset until somebody needs them for longer than an operation is being lowered.
     pub(super) bytes: OnceLock<Arc<AlignedBytes>>,
 }
 
 impl Constant {
-    fn of(location: DataLocation, bytes: AlignedBytes) -> Self {
-        Self { location, bytes: Arc::new(bytes).into() }
+    fn of(operand: &Operand, bytes: AlignedBytes) -> Self {
+        Self { bytes: Arc::new(bytes).into(), ..Self::unread(operand) }
+    }
+
+    fn unread(operand: &Operand) -> Self {
+        // Those of extensions have eight bytes at most.
+        let element_bytes = operand.kind.element_bytes().unwrap_or(8);
+        Self { location: operand.location, element_bytes, bytes: OnceLock::new() }
     }
 
     /// Its bytes. `None` where those are not read, or were packed and nobody needs them any more.
@@ -142,22 +150,22 @@ impl Reader {
                 })?;
                 let mut copy = slab.apart(bytes.len())?;
                 copy.as_mut_slice().copy_from_slice(bytes);
-                Ok(Some(Constant::of(location, copy)))
+                Ok(Some(Constant::of(operand, copy)))
             }
             OperandLifeTime::ConstantReference => {
                 if let Some(weights) = &self.weights {
                     // Packed they may be shorter, by half where they are whole steps of a scale.
                     let stand_in = AlignedBytes::part_of(weights, 0, len);
                     let bytes = stand_in.map_or_else(|| slab.untouched(len), Ok)?;
-                    return Ok(Some(Constant::of(location, bytes)));
+                    return Ok(Some(Constant::of(operand, bytes)));
                 }
                 check_place(&self.pools, index, location)?;
                 if len >= LARGE && only.is_some_and(packs_weights) {
-                    return Ok(Some(Constant { location, bytes: OnceLock::new() }));
+                    return Ok(Some(Constant::unread(operand)));
                 }
                 let mut bytes = slab.zeroed(len)?;
                 read(&self.pools, index, location, bytes.as_mut_slice())?;
-                Ok(Some(Constant::of(location, bytes)))
+                Ok(Some(Constant::of(operand, bytes)))
             }
             _ => Ok(None),
         }
@@ -168,12 +176,12 @@ impl Reader {
         &self,
         kind: OperationType,
         index: usize,
-        location: DataLocation,
+        constant: &Constant,
     ) -> Result<AlignedBytes, CompileError> {
-        let len = location.length as usize;
+        let (location, len) = (constant.location, constant.len());
         let mut bytes = if self.rooms().keeping.contains(&kind) {
             self.rooms().slab.zeroed(len)?
-        } else if let Some(bytes) = self.in_file(location) {
+        } else if let Some(bytes) = self.in_file(constant) {
             return Ok(bytes);
         } else {
             self.rooms().take(len)?
@@ -183,9 +191,10 @@ impl Reader {
     }
 
     /// Bytes in a file that nobody can change.
-    fn in_file(&self, location: DataLocation) -> Option<AlignedBytes> {
-        let file = self.files.get(location.pool_index as usize)?.as_ref()?;
-        AlignedBytes::lent(file, location.offset as usize, location.length as usize)
+    fn in_file(&self, constant: &Constant) -> Option<AlignedBytes> {
+        let DataLocation { pool_index, offset, .. } = constant.location;
+        let file = self.files.get(pool_index as usize)?.as_ref()?;
+        AlignedBytes::lent(file, offset as usize, constant.len(), constant.element_bytes)
     }
 
     pub(super) fn rooms(&self) -> MutexGuard<'_, Rooms> {
@@ -257,6 +266,8 @@ pub(super) fn read(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use nnburst_hal::{Access, Operand, OperandType, Operation, Subgraph, View, ViewMut};
 
     use super::*;
@@ -341,6 +352,31 @@ mod tests {
             assert!((results(&first) - sum(0)).abs() < 1e-3);
             let row = if is_shared { 0 } else { UNITS };
             assert!((results(&second) - sum(row)).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn weights_are_lent_where_elements_may_start() {
+        let len = 4 * UNITS * DEPTH;
+        let bytes: Vec<u8> = (0..=250).cycle().take(FILE_FROM as usize + 8).collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bytes).unwrap();
+        // A lease needs that nobody has the file open for writing.
+        let path = file.into_temp_path();
+        let file = std::fs::File::open(&path).unwrap();
+        let size = bytes.len() as u64;
+        let memory = Memory::from_fd(file.into(), 0, size, false).unwrap();
+        let model = dense(&memory, 1, false);
+        let mut reader = Reader::new(&model, None, None);
+        let only = Some(OperationType::FullyConnected);
+        for (offset, is_lent) in [(0, true), (4, true), (28, true), (6, false), (1, false)] {
+            let mut operand = model.main.operands[1].clone();
+            operand.location.offset = offset;
+            let constant = reader.constant(&model, 1, &operand, only).unwrap().unwrap();
+            let lent = reader.lend(OperationType::FullyConnected, 1, &constant).unwrap();
+            assert_eq!(lent.is_lent(), is_lent, "{offset}");
+            assert_eq!(lent.as_slice(), &bytes[offset as usize..][..len as usize], "{offset}");
+            reader.rooms().take_back(lent);
         }
     }
 }

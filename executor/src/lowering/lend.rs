@@ -34,7 +34,7 @@ impl Context {
                 (Some(bytes), _) => Arc::clone(bytes),
                 (None, Some(reader)) => {
                     lent.push(input);
-                    Arc::new(reader.lend(operation.kind, index, constant.location)?)
+                    Arc::new(reader.lend(operation.kind, index, constant)?)
                 }
                 (None, None) => continue,
             };

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use nnburst_hal::{
     Budget, Charge, ErrorStatus, Exhausted, HalError, Resource, Still, View, ViewMut,
 };
@@ -83,10 +83,22 @@ fn charge_for(len: usize, budget: Option<&Arc<Budget>>) -> Result<Option<Charge>
 /// Budget or system do not have as many.
 pub fn claim(bytes: usize, budget: Option<&Arc<Budget>>) -> Result<Option<Charge>, NoMemory> {
     let charge = charge_for(bytes, budget)?;
-    if bytes >= HUGE_FROM && AlignedBytes::reserved(bytes).is_none() {
+    if bytes >= HUGE_FROM && !can_be_had(bytes) {
         return Err(NoMemory::System { needed: bytes });
     }
     Ok(charge)
+}
+
+/// Whether the system would give so many bytes just now.
+fn can_be_had(bytes: usize) -> bool {
+    let Some(bytes) = NonZeroUsize::new(bytes) else { return true };
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a new mapping, where the system likes it, that is unmapped again before anybody knows
+    // of it.
+    unsafe {
+        let base = mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE);
+        base.and_then(|base| munmap(base, bytes.get())).is_ok()
+    }
 }
 
 /// Whose memory bytes are.
@@ -281,18 +293,14 @@ impl AlignedBytes {
     }
 
     /// `len` bytes of a file from `start` on where they lie, read-only. `None` where they aren't
-    /// within it or start at none that an element may start at.
-    pub fn lent(file: &Arc<Still>, start: usize, len: usize) -> Option<Self> {
+    /// within it, or start at no multiple of `element_bytes` and of four.
+    pub fn lent(file: &Arc<Still>, start: usize, len: usize, element_bytes: usize) -> Option<Self> {
         let bytes = file.as_slice().get(start..start.checked_add(len)?)?;
         let start = NonNull::from(bytes).cast::<u8>();
         let can_be_owned = cfg!(not(target_os = "android"));
         let memory = Memory::Lent(Arc::clone(file));
-        (can_be_owned && start.addr().get().is_multiple_of(16)).then_some(Self {
-            start,
-            len,
-            memory,
-            charge: None,
-        })
+        let is_aligned = start.addr().get().is_multiple_of(element_bytes.max(4));
+        (can_be_owned && is_aligned).then_some(Self { start, len, memory, charge: None })
     }
 
     /// Returns whether they are a file's, which has to be let go.

@@ -34,6 +34,10 @@ unsafe fn scalar(rows: &[*const u32], words: usize, width: usize, panel: *mut u3
     }
 }
 
+/// Words of a row that lie in a cache line.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const LINE_WORDS: usize = 16;
+
 /// Calls `block(four rows, word, where to)` for every four words of four rows, and moves the rest
 /// itself.
 ///
@@ -49,9 +53,13 @@ unsafe fn by_blocks(
     block: impl Fn(&[*const u32], usize, *mut u32),
 ) {
     let (whole, whole_words) = (rows.len().min(width) / 4 * 4, words / 4 * 4);
-    for (group, four) in rows[..whole].chunks_exact(4).enumerate() {
-        for k in (0..whole_words).step_by(4) {
-            block(four, k, panel.wrapping_add(k * width + group * 4));
+    // Lines of the panel are written whole before the next ones: large ones leave the caches else.
+    for start in (0..whole_words).step_by(LINE_WORDS) {
+        let end = whole_words.min(start + LINE_WORDS);
+        for (group, four) in rows[..whole].chunks_exact(4).enumerate() {
+            for k in (start..end).step_by(4) {
+                block(four, k, panel.wrapping_add(k * width + group * 4));
+            }
         }
     }
     for (at, &row) in rows.iter().enumerate().take(width) {
