@@ -237,7 +237,8 @@ impl ModelFile {
 
     /// The file's tables, with the graph that is imported.
     fn parsed<'a>(&'a self, budget: &'a Budget) -> Result<File<'a>, ImportError> {
-        let file = File::parse(&self.bytes, budget)?;
+        let mut file = File::parse(&self.bytes, budget)?;
+        file.raise_zero_scales();
         Ok(File { entry: self.entry.graph, ..file })
     }
 

@@ -10,7 +10,7 @@ mod plan;
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 use nnburst_tflite::{Route, TensorKind};
 
-use TensorKind::{Bool, Float32, Int8, Uint8};
+use TensorKind::{Bool, Float32, Int8, Int16, Uint8};
 
 /// A scale and a zero point.
 type Scale = (f32, i64);
@@ -117,6 +117,48 @@ fn differences_of_a_tiny_scale_are_those_of_x86() {
     file.outputs(&[y]);
     let inputs = [[-128, -5, -1, 0, 1, 2, 50, 127], [-7, -5, -1, 0, 3, 2, 50, -128]];
     assert_eq!(run(&file, &inputs.map(|row| bytes(&row))), bytes(&[-1, 1, 1, 1, -1, 1, 1, 1]));
+}
+
+/// As converters write them where a slope or a weight is 0.
+#[test]
+fn constants_of_the_scale_0_are_zeros() {
+    for (name, options, want) in [("MUL", 21, [0, 0, 0, 0]), ("ADD", 11, [-300, 5, 0, 700])] {
+        let mut file = TfliteFile::new();
+        let x = file.input("x", Int16, &[1, 4]);
+        let zeros = file.constant("zeros", Int16, &[4], &[0; 8]);
+        let y = file.tensor("y", Int16, &[1, 4]);
+        for (tensor, scale) in [(x, 0.25), (zeros, 0.0), (y, 0.25)] {
+            file.quantize(tensor, &[scale], &[0], 0);
+        }
+        file.operator_with(name, &[x, zeros], &[y], options, vec![]);
+        file.outputs(&[y]);
+        let imported = file::import(&file).unwrap();
+        let words = |words: [i16; 4]| words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let results = file::outputs(&imported, &[words([-300, 5, 0, 700])], 0).unwrap();
+        assert_eq!(results, [words(want)], "{name}");
+    }
+}
+
+/// As of networks that were trained for integers and stay ones of floats.
+#[test]
+fn weights_are_rounded_per_channel_at_import() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", Float32, &[1, 2]);
+    let weights = [0.3, -0.2, 10.0, 0.26, -0.26, 7.0];
+    let weights = file.float_constant("weights", &[3, 2], &weights);
+    let [bytes, rounded] = [("bytes", Uint8), ("rounded", Float32)]
+        .map(|(name, kind)| file.tensor(name, kind, &[3, 2]));
+    let y = file.tensor("y", Float32, &[1, 3]);
+    file.quantize(bytes, &[0.5, 0.25, 0.5], &[128, 0, 250], 0);
+    file.operator("QUANTIZE", &[weights], &[bytes]);
+    file.operator("DEQUANTIZE", &[bytes], &[rounded]);
+    file.operator_with("FULLY_CONNECTED", &[x, rounded, -1], &[y], 8, vec![]);
+    file.outputs(&[y]);
+    let imported = file::import(&file).unwrap();
+    assert_eq!(imported.model.main.operations.len(), 1);
+    let results = file::outputs(&imported, &[floats(&[1.0, 100.0])], 0).unwrap();
+    // [0.5, -0.0], [10.0, 0.25], [-0.5, 2.5]
+    assert_eq!(results, [floats(&[0.5, 35.0, 249.5])]);
 }
 
 #[test]

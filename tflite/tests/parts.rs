@@ -177,6 +177,42 @@ fn shapes_of_the_request_hold() {
 }
 
 #[test]
+fn what_has_no_known_rank_makes_nothing_of_one_element() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Bool, &[6]);
+    let places = file.tensor("places", TensorKind::Int64, &[1, 1]);
+    file.operator("WHERE", &[x], &[places]);
+    let shape = file.int_constant("shape", &[1], &[-1]);
+    let list = file.tensor("list", TensorKind::Int64, &[1]);
+    file.operator("RESHAPE", &[places, shape], &[list]);
+    let rows = file.float_constant("rows", &[6, 3], &[1.5; 18]);
+    let f32 = TensorKind::Float32;
+    let [some, y] = ["some", "y"].map(|name| file.tensor(name, f32, &[1, 3]));
+    file.operator("GATHER", &[rows, list], &[some]);
+    file.operator("RELU", &[some], &[y]);
+    file.outputs(&[y]);
+    let open = [(places, &[-1, 1][..]), (list, &[-1]), (some, &[-1, 3]), (y, &[-1, 3])];
+    for (tensor, signature) in open {
+        file.tensor_fields(tensor, vec![(7, Value::ints(signature))]);
+    }
+    let file = ModelFile::from_bytes(file.build());
+    let options = ImportOptions { extension: true, file_types: true, ..ImportOptions::default() };
+    let operators = [0, 1, 2, 3];
+    let [x, y] = [x, y].map(|tensor| usize::try_from(tensor).unwrap());
+    for infer_shapes in [true, false] {
+        let request = PartRequest {
+            operators: &operators,
+            shapes: &[(x, vec![6])],
+            inputs: &[x],
+            outputs: &[y],
+            infer_shapes,
+        };
+        let part = file.part(&request, options).unwrap();
+        assert_eq!(part.outputs[0].byte_len(), None, "{:?}", part.outputs[0].dims);
+    }
+}
+
+#[test]
 fn requests_name_what_the_file_has() {
     let shapes = [(9, vec![1])];
     let all =

@@ -1,6 +1,6 @@
 //! The delegate: the device and the choice of operators, for any number of interpreters.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +53,9 @@ pub(crate) struct DelegateState {
     preparing: Mutex<()>,
     /// The parts that kernels are about to be made of.
     chosen: Mutex<Vec<Arc<GraphPart>>>,
+    /// Nothing of the last file was left to its interpreter, which runs no other graph of it then.
+    /// Relaxed: its graphs are prepared by one thread.
+    is_whole: AtomicBool,
     /// Messages that were written.
     written: Mutex<Vec<String>>,
 }
@@ -73,6 +76,7 @@ impl DelegateState {
             generation: AtomicU64::new(0),
             preparing: Mutex::new(()),
             chosen: Mutex::new(Vec::new()),
+            is_whole: AtomicBool::new(false),
             written: Mutex::new(Vec::new()),
         };
         match shared.with_bench(|_| Ok(())) {
@@ -211,7 +215,9 @@ impl DelegateState {
             Ok(model) => model,
             // A body of control flow, or the graph of another signature.
             Err(error @ FindError::OtherGraph(_)) => {
-                self.warn_once(&format!("a graph is left to the interpreter: {error}"));
+                if !self.is_whole.load(Ordering::Relaxed) {
+                    self.warn_once(&format!("a graph is left to the interpreter: {error}"));
+                }
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
@@ -224,6 +230,8 @@ impl DelegateState {
         let source = GraphModel::new(model, import);
         let settings = &self.settings;
         let claim = Chooser { host, source: &source, device: &device, settings }.choose()?;
+        let is_whole = claim.left.is_empty() && source.model.contents.signatures.len() < 2;
+        self.is_whole.store(is_whole, Ordering::Relaxed);
         let lines = summary(&claim, &source, &settings.shared.device.to_string());
         if self.is_new(&lines.join("\n")) {
             let is_nothing = claim.parts.is_empty();

@@ -50,6 +50,8 @@ pub(crate) struct Import<'a> {
     pub(crate) states: Vec<State>,
     /// Integers that turned out to be constants.
     pub(super) folded: HashMap<usize, Vec<i64>>,
+    /// What constants are once they were quantised per channel, by the tensor of the result.
+    pub(super) rounded: HashMap<usize, Vec<f32>>,
     /// Constants that were widened to FLOAT32, by tensor.
     pub(super) widened: HashMap<usize, u32>,
     /// Constants in types of the extension, by tensor.
@@ -98,6 +100,7 @@ impl<'a> Import<'a> {
             values: vec![None; graph.tensors.len()],
             states: Vec::new(),
             folded: HashMap::new(),
+            rounded: HashMap::new(),
             widened: HashMap::new(),
             wide: HashMap::new(),
             handles: HashMap::new(),

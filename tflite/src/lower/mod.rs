@@ -9,6 +9,7 @@ mod batch;
 mod bidirectional;
 mod blockwise;
 mod branches;
+mod channels;
 mod control;
 mod convolution;
 mod custom;
@@ -214,7 +215,11 @@ impl<'a> Lower<'_, 'a> {
     fn result_dims(&self, result: usize, inferred: Option<&[u32]>) -> Lowered<Vec<u32>> {
         let tensor = self.output_tensor(result)?;
         if tensor.is_shape_open {
-            let known = inferred.map(|dims| if dims.is_empty() { vec![1] } else { dims.to_vec() });
+            // None are a scalar's, or those of an input of which nothing is known.
+            let known = match inferred {
+                Some([]) if !self.takes_unknown_ranks() => Some(vec![1]),
+                _ => inferred.map(<[u32]>::to_vec),
+            };
             return Ok(self.inferred(result).or(known).unwrap_or_default());
         }
         if let Some(dims) = self.instead_of_files(result) {
@@ -227,6 +232,15 @@ impl<'a> Lower<'_, 'a> {
             ([], None) if tensor.has_rank => vec![1],
             ([], None) => self.inferred(result).unwrap_or_default(),
             (shape, _) => shape.to_vec(),
+        })
+    }
+
+    /// Returns whether there are inputs of which not even the number of dimensions is known.
+    fn takes_unknown_ranks(&self) -> bool {
+        let values = self.op.inputs.iter().flatten().filter_map(|&it| self.import.values[it]);
+        values.into_iter().any(|value| {
+            let operand = self.import.builder.operand(value);
+            operand.dimensions.is_empty() && !operand.kind.is_scalar()
         })
     }
 

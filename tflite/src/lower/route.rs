@@ -58,7 +58,11 @@ impl<'a> Import<'a> {
             return Err(Refusal::Unsupported(why));
         }
         let mut lower = Lower { import: &mut *import, op };
-        if lower.windows_without_elements()? || lower.results_without_elements()? || lower.fold()? {
+        let is_done = lower.windows_without_elements()?
+            || lower.results_without_elements()?
+            || lower.fold()?
+            || lower.fold_channels()?;
+        if is_done {
             return Ok(Route::Nnapi);
         }
         if !import.options.extension {

@@ -131,6 +131,19 @@ impl<'a> File<'a> {
         self.bytes.get(self.range(tensor)?)
     }
 
+    /// Gives constants of the scale 0, which converters write where all values are 0, the least
+    /// scale that there is: interpreters compute with them as with any others, but operands have
+    /// scales above 0. Multipliers are 0 either way.
+    pub(crate) fn raise_zero_scales(&mut self) {
+        let buffers = &self.buffers;
+        let is_constant = |it: &Tensor| buffers.get(it.buffer).is_some_and(|it| !it.is_empty());
+        let tensors = self.graphs.iter_mut().flat_map(|graph| &mut graph.tensors);
+        for tensor in tensors.filter(|tensor| is_constant(tensor)) {
+            let scales = tensor.quantization.scales.iter_mut();
+            scales.filter(|scale| **scale == 0.0).for_each(|scale| *scale = f32::MIN_POSITIVE);
+        }
+    }
+
     /// Returns the place of a constant's bytes in the file; `None` if it has none.
     pub(crate) fn range(&self, tensor: &Tensor) -> Option<Range<usize>> {
         self.buffers.get(tensor.buffer).filter(|range| !range.is_empty()).cloned()

@@ -3,6 +3,7 @@
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
+use super::heap::Heap;
 use super::index::{check_index_kind, index_at};
 use super::math::low;
 use crate::lowering::{Io, Lowered};
@@ -268,15 +269,11 @@ pub(super) fn suppress(call: &mut OperatorCall<'_, '_>, is_soft: bool) -> Lowere
 }
 
 fn choose(boxes: In<'_, f32>, scores: In<'_, f32>, rules: Rules) -> Result<Vec<Candidate>, String> {
+    let mut queue = Heap::new(scores.len(), |a: &Candidate, b: &Candidate| a.score < b.score);
     let all = scores.iter().enumerate();
-    let mut queue: Vec<Candidate> = all
-        .filter(|&(_, score)| score > rules.least_score)
-        .map(|(index, score)| Candidate { index, score, from: 0 })
-        .collect();
-    // The best last; of equals the first.
-    let order =
-        |a: &Candidate, b: &Candidate| a.score.total_cmp(&b.score).then(b.index.cmp(&a.index));
-    queue.sort_by(order);
+    for (index, score) in all.filter(|&(_, score)| score > rules.least_score) {
+        queue.push(Candidate { index, score, from: 0 });
+    }
     let scale = if rules.sigma > 0.0 { -0.5 / rules.sigma } else { 0.0 };
     let mut chosen: Vec<Candidate> = Vec::new();
     while chosen.len() < rules.most {
@@ -304,8 +301,7 @@ fn choose(boxes: In<'_, f32>, scores: In<'_, f32>, rules: Rules) -> Result<Vec<C
         if next.score.to_bits() == before.to_bits() {
             chosen.push(next);
         } else if next.score > rules.least_score {
-            let at = queue.partition_point(|other| order(other, &next).is_lt());
-            queue.insert(at, next);
+            queue.push(next);
         }
     }
     Ok(chosen)
