@@ -1,6 +1,7 @@
 //! A .tflite file in memory, from which models are imported: all of it, or some of its operators.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs::File as OsFile;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -439,6 +440,8 @@ fn select<'a>(
     if let Some(tensor) = named.find(|&&tensor| tensor >= tensors) {
         return wrong(format!("there is no tensor {tensor}: the graph has {tensors}"));
     }
+    let written: HashSet<usize> =
+        graph.operators.iter().flat_map(|operator| &operator.outputs).copied().collect();
     let count = graph.operators.len();
     let mut operators: Vec<Option<_>> = graph.operators.into_iter().map(Some).collect();
     let mut chosen = Vec::new();
@@ -451,9 +454,12 @@ fn select<'a>(
             }
         }
     }
-    let is_fed = |tensor: usize| {
-        let tensor = &graph.tensors[tensor];
-        !tensor.is_variable && file.range(tensor).is_none()
+    // Without elements constants have no data either.
+    let is_fed = |index: usize| {
+        let tensor = &graph.tensors[index];
+        let is_empty = tensor.shape.contains(&0);
+        let is_constant = is_empty && !graph.inputs.contains(&index) && !written.contains(&index);
+        !tensor.is_variable && file.range(tensor).is_none() && !is_constant
     };
     graph.inputs = request.inputs.iter().copied().filter(|&tensor| is_fed(tensor)).collect();
     graph.outputs = request.outputs.to_vec();

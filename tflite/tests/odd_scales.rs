@@ -162,6 +162,21 @@ fn weights_are_rounded_per_channel_at_import() {
 }
 
 #[test]
+fn integers_of_four_bits_are_cut() {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", Float32, &[1, 5]);
+    let nibbles = file.tensor("nibbles", TensorKind::Int4, &[1, 5]);
+    let y = file.tensor("y", Float32, &[1, 5]);
+    file.quantize(nibbles, &[0.5], &[0], 0);
+    file.operator("QUANTIZE", &[x], &[nibbles]);
+    file.operator("DEQUANTIZE", &[nibbles], &[y]);
+    file.outputs(&[y]);
+    let imported = file::import(&file).unwrap();
+    let results = file::outputs(&imported, &[floats(&[-100.0, -3.9, 0.2, 1.3, 60.0])], 0);
+    assert_eq!(results.unwrap(), [floats(&[-4.0, -4.0, 0.0, 1.5, 3.5])]);
+}
+
+#[test]
 fn images_of_bytes_are_resized_as_they_are_stored() {
     let mut file = TfliteFile::new();
     let x = file.input("x", Uint8, &[1, 1, 2, 1]);

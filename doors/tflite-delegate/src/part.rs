@@ -11,7 +11,7 @@ use nnburst_tflite::{
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Subset};
-use crate::model_file::HostFile;
+use crate::model_file::{HostFile, number};
 
 /// The reasons why operators stay with the interpreter, by their index.
 pub(crate) type Reasons = BTreeMap<usize, String>;
@@ -143,7 +143,7 @@ impl GraphPart {
         let imported = imported.map_err(|error| reasons(&error, subset))?;
         let key = key(source, source.identity, subset, &shapes);
         let part = Self { source: source.clone(), subset: subset.clone(), imported, shapes, key };
-        let in_the_way = part.unfit_arguments();
+        let in_the_way = part.unfit_arguments(host);
         if in_the_way.is_empty() { Ok(part) } else { Err(in_the_way) }
     }
 
@@ -179,12 +179,14 @@ impl GraphPart {
     }
 
     /// Operators at arguments that can't be copied between the interpreter and the model.
-    fn unfit_arguments(&self) -> Reasons {
+    fn unfit_arguments(&self, host: &Host) -> Reasons {
         let mut reasons = Reasons::new();
         let Imported { inputs, outputs, states, .. } = &self.imported;
-        let arguments = inputs.iter().chain(outputs);
-        for info in arguments.chain(states.iter().map(|state| &state.info)) {
-            if let Some(why) = unfit(info) {
+        let arguments = inputs.iter().chain(states.iter().map(|state| &state.info));
+        let arguments = arguments.map(|info| (info, unfit(info)));
+        let results = outputs.iter().map(|info| (info, unfit(info).or_else(|| other(host, info))));
+        for (info, why) in arguments.chain(results) {
+            if let Some(why) = why {
                 let uses = |node: &&usize| {
                     self.source.tensors_of(**node).any(|tensor| tensor == info.tensor)
                 };
@@ -213,6 +215,13 @@ fn unfit(info: &TensorInfo) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Why the interpreter can't hold a result, whose type its own operator would have changed.
+fn other(host: &Host, info: &TensorInfo) -> Option<String> {
+    let (theirs, ours) = (host.tensor(info.tensor)?.kind, number(info.file_kind)?);
+    let TensorInfo { name, file_kind, .. } = info;
+    (theirs != ours).then(|| format!("{name} is no {} in the interpreter", file_kind.name()))
 }
 
 /// Bytes of the tensor as the interpreter has it; `None` where its type has no fixed size.

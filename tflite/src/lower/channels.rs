@@ -12,9 +12,20 @@ impl Lower<'_, '_> {
     pub(super) fn fold_channels(&mut self) -> Lowered<bool> {
         match self.builtin() {
             Builtin::Quantize => self.quantise_channels(),
+            Builtin::Dequantize if self.begins_variable()? => Ok(true),
             Builtin::Dequantize => self.dequantise_channels(),
             _ => Ok(false),
         }
+    }
+
+    /// Whether the operator does no more than to give a variable its zeros before the first
+    /// inference, as converters have it where they made constants FLOAT16: the interpreter runs it
+    /// once, and zeros are what variables begin with.
+    fn begins_variable(&self) -> Lowered<bool> {
+        let from = &self.import.graph.tensors[self.tensor_index(0)?];
+        let data = self.import.file.data(from).filter(|_| from.kind == TensorKind::Float16);
+        let is_zero = data.is_some_and(|data| data.iter().all(|&byte| byte == 0));
+        Ok(is_zero && self.output_tensor(0)?.is_variable)
     }
 
     fn quantise_channels(&mut self) -> Lowered<bool> {

@@ -159,7 +159,17 @@ impl Import<'_> {
 
     /// As [`Self::cast`], into an operand that is there.
     fn cast_into(&mut self, value: u32, cast: u32) {
-        let number = u16::try_from(Builtin::Cast.number()).unwrap_or(u16::MAX);
+        self.convert_into(Builtin::Cast, value, cast);
+    }
+
+    /// Has an operand hold what another one stores, whatever that stands for there, by the
+    /// extension's BITCAST.
+    pub(super) fn reinterpret_into(&mut self, value: u32, result: u32) {
+        self.convert_into(Builtin::Bitcast, value, result);
+    }
+
+    fn convert_into(&mut self, how: Builtin, value: u32, cast: u32) {
+        let number = u16::try_from(how.number()).unwrap_or(u16::MAX);
         let no_scalars = self.builder.int(0);
         let operation = OperationType::Extension(ExtensionCode { prefix: PREFIX, number });
         self.builder.op(operation, &[value, no_scalars], &[cast]);
@@ -226,6 +236,10 @@ impl Lower<'_, '_> {
                 None => self.import.own_value(index)?,
             });
         }
+        if let Some((argument, zeros)) = self.narrow_bias(builtin)? {
+            inputs.truncate(argument);
+            inputs.push(zeros);
+        }
         if let Some(scales) = scales_of_blocks {
             while inputs.len() < 3 {
                 inputs.push(self.builder().omitted(OperandType::TensorFloat32, 1));
@@ -237,7 +251,7 @@ impl Lower<'_, '_> {
             inputs.push(more);
         }
         inputs.extend(self.lists(builtin)?);
-        self.check_kinds(&inputs)?;
+        self.check_kinds(builtin, &inputs)?;
         inputs.extend(self.option_operands(about)?);
         inputs.push(self.builder().int(scalars));
         let is_open = inputs.iter().any(|&input| {
@@ -293,6 +307,29 @@ impl Lower<'_, '_> {
         self.import.constant_as(index, operand).map(Some)
     }
 
+    /// The bias of a layer of 16-bit activations that has none, where its options say that sums
+    /// have 32 bits, and which argument it is: without one they have 64.
+    fn narrow_bias(&mut self, builtin: Builtin) -> Lowered<Option<(usize, u32)>> {
+        const INT32: i8 = 2;
+        use options::{conv_2d, fully_connected, transpose_conv};
+        let (kind, field, input) = match builtin {
+            Builtin::Conv2d => (conv_2d::KIND, conv_2d::BIAS_TYPE, 0),
+            Builtin::FullyConnected => (fully_connected::KIND, fully_connected::BIAS_TYPE, 0),
+            Builtin::TransposeConv => (transpose_conv::KIND, transpose_conv::BIAS_TYPE, 2),
+            _ => return Ok(None),
+        };
+        let bias = input.max(1) + 1;
+        let weights = self.tensor_index(1)?;
+        let is_wanted = self.tensor(input)?.kind == TensorKind::Int16
+            && !self.has(bias)
+            && self.import.is_constant(weights)
+            && self.options(kind)?.byte(field)? == INT32;
+        let channels = self.tensor(1)?.shape.first().filter(|_| is_wanted);
+        let Some(&channels) = channels else { return Ok(None) };
+        let zeros = vec![0; usize::try_from(channels).unwrap_or(0)];
+        Ok(Some((bias, self.builder().int_tensor(&zeros, vec![channels]))))
+    }
+
     /// Returns whether the operator computes 16-bit integers that have no scales, and no
     /// activation.
     fn is_of_plain_words(&self, kind: OptionsKind) -> Lowered<bool> {
@@ -316,7 +353,13 @@ impl Lower<'_, '_> {
     }
 
     /// Types that the kernels take beside each other only where TFLite does.
-    fn check_kinds(&self, inputs: &[u32]) -> Lowered {
+    fn check_kinds(&self, builtin: Builtin, inputs: &[u32]) -> Lowered {
+        let has_filter =
+            matches!(builtin, Builtin::Conv2d | Builtin::DepthwiseConv2d | Builtin::TransposeConv);
+        let filter = inputs.get(1).filter(|_| has_filter);
+        if filter.is_some_and(|&it| self.kind(it) == OperandType::TensorQuant16Symm) {
+            return Err("a filter of 16 bits".into());
+        }
         let kinds = inputs.iter().map(|&input| self.kind(input));
         if kinds.clone().any(|kind| kind == OperandType::TensorQuant16Asymm) {
             return Err("16-bit values with a zero point".into());

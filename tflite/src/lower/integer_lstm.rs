@@ -53,7 +53,14 @@ impl Lower<'_, '_> {
         (sequence_dims[2], part_dims[2]) = (units, units);
         part_dims[time_axis] = 1;
         let output = self.output(0, Some(&sequence_dims))?;
-        self.same_quantization(output_state, output)?;
+        // The interpreter stores states as results, whatever scale these have.
+        let is_alike = self.same_quantization(output_state, output);
+        let sequence = match is_alike {
+            Err(_) if self.import.options.extension => {
+                self.builder().like(output_state, sequence_dims)
+            }
+            _ => is_alike.map(|()| output)?,
+        };
         let mut parts = Vec::new();
         for (step, x) in self.time_steps(input, time_axis, steps)?.into_iter().enumerate() {
             let x = self.reshaped(x, vec![batch, depth])?;
@@ -64,20 +71,24 @@ impl Lower<'_, '_> {
                 let output = self.builder().like(output_state, state_dims.clone());
                 (output, self.builder().like(cell_state, cell_dims.clone()))
             };
-            let y = self.builder().like(output, state_dims.clone());
+            let y = self.builder().like(sequence, state_dims.clone());
             let mut inputs = vec![x];
             inputs.extend(&constants.before_states);
             inputs.extend([output_state, cell_state]);
             inputs.extend(&constants.after_states);
             self.emit(OperationType::QuantizedLstm, &inputs, &[next_output, next_cell, y]);
-            let part = if steps == 1 { output } else { self.builder().like(y, part_dims.clone()) };
+            let part =
+                if steps == 1 { sequence } else { self.builder().like(y, part_dims.clone()) };
             self.reshape_into(y, part)?;
             parts.push(part);
             (output_state, cell_state) = (next_output, next_cell);
         }
         if steps > 1 {
             parts.push(self.builder().int(int_of(time_axis)?));
-            self.emit(OperationType::Concatenation, &parts, &[output]);
+            self.emit(OperationType::Concatenation, &parts, &[sequence]);
+        }
+        if sequence != output {
+            self.import.reinterpret_into(sequence, output);
         }
         Ok(())
     }

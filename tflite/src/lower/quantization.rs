@@ -4,6 +4,7 @@ use nnburst_hal::{OperandType, OperationType};
 
 use super::{Lower, Lowered};
 use crate::operand::is_quantized;
+use crate::schema::{Builtin, TensorKind};
 
 impl Lower<'_, '_> {
     /// From integers to integers by way of FLOAT32, since NNAPI quantises real numbers only.
@@ -14,6 +15,32 @@ impl Lower<'_, '_> {
         let real = self.as_float(input);
         self.emit(OperationType::Quantize, &[real], &[output]);
         Ok(())
+    }
+
+    /// Quantises floats to integers of four bits, which operands have in eight: such as are beyond
+    /// those are cut here. Tells if that is what the operator does.
+    pub(super) fn quantise_nibbles(&mut self) -> Lowered<bool> {
+        if self.builtin() != Builtin::Quantize {
+            return Ok(false);
+        }
+        let (from, to) = (self.tensor(0)?.kind, self.output_tensor(0)?.kind);
+        if (from, to) != (TensorKind::Float32, TensorKind::Int4) {
+            return Ok(false);
+        }
+        let input = self.input(0)?;
+        let dims = self.import.builder.dims(input).to_vec();
+        let output = self.output(0, Some(&dims))?;
+        let [bytes, cut] = [(); 2].map(|()| self.builder().like(output, dims.clone()));
+        self.emit(OperationType::Quantize, &[input], &[bytes]);
+        let bounds =
+            [(OperationType::Minimum, 7, bytes, cut), (OperationType::Maximum, -8, cut, output)];
+        for (kind, bound, from, to) in bounds {
+            let mut operand = self.import.builder.operand(output).clone();
+            operand.dimensions = vec![1];
+            let bound = self.builder().made_constant(operand, &i8::to_le_bytes(bound));
+            self.emit(kind, &[from, bound], &[to]);
+        }
+        Ok(true)
     }
 
     /// FLOAT16 is widened by CAST: NNAPI dequantises quantised integers only.

@@ -61,7 +61,8 @@ impl<'a> Import<'a> {
         let is_done = lower.windows_without_elements()?
             || lower.results_without_elements()?
             || lower.fold()?
-            || lower.fold_channels()?;
+            || lower.fold_channels()?
+            || lower.quantise_nibbles()?;
         if is_done {
             return Ok(Route::Nnapi);
         }

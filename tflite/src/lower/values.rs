@@ -266,6 +266,7 @@ impl Lower<'_, '_> {
                     .then_some(())?;
                 ints(0)?.into_iter().try_fold(1i64, i64::checked_mul).map(|product| vec![product])
             }
+            Builtin::UnsortedSegmentProd => self.fold_segments(),
             Builtin::Add => {
                 self.fold_arithmetic(o::add::KIND, o::add::ACTIVATION, i64::checked_add)
             }
@@ -319,6 +320,20 @@ impl Lower<'_, '_> {
             return None;
         }
         (0..a.len().max(b.len())).map(|i| apply(at(&a, i), at(&b, i))).collect()
+    }
+
+    /// The products of extents that are to become one, as where a tensor is made a matrix.
+    fn fold_segments(&self) -> Option<Vec<i64>> {
+        const MOST: usize = 64;
+        let (values, segments) = (self.constant_ints(0).ok()?, self.constant_ints(1).ok()?);
+        let count = usize::try_from(self.one_int(2)?).ok().filter(|&count| count <= MOST)?;
+        (values.len() == segments.len()).then_some(())?;
+        let mut products = vec![1i64; count];
+        for (value, segment) in values.into_iter().zip(segments) {
+            let product = products.get_mut(usize::try_from(segment).ok()?)?;
+            *product = product.checked_mul(value)?;
+        }
+        Some(products)
     }
 
     fn fold_gather(&self) -> Option<Vec<i64>> {

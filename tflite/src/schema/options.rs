@@ -124,6 +124,7 @@ options! {
         PADDING = 0, "padding"; STRIDE_W = 1, "stride_w"; STRIDE_H = 2, "stride_h";
         ACTIVATION = 3, "fused_activation_function";
         DILATION_W = 4, "dilation_w_factor"; DILATION_H = 5, "dilation_h_factor";
+        BIAS_TYPE = 6, "quantized_bias_type";
     }
     depthwise_conv_2d = 2, "DepthwiseConv2DOptions" {
         PADDING = 0, "padding"; STRIDE_W = 1, "stride_w"; STRIDE_H = 2, "stride_h";
@@ -139,6 +140,7 @@ options! {
     rnn = 7, "RNNOptions" { ACTIVATION = 0, "fused_activation_function"; }
     fully_connected = 8, "FullyConnectedOptions" {
         ACTIVATION = 0, "fused_activation_function"; WEIGHTS_FORMAT = 1, "weights_format";
+        BIAS_TYPE = 4, "quantized_bias_type";
     }
     softmax = 9, "SoftmaxOptions" { BETA = 0, "beta"; }
     concatenation = 10, "ConcatenationOptions" {
@@ -195,6 +197,6 @@ options! {
     batch_matmul = 101, "BatchMatMulOptions" { ADJ_X = 0, "adj_x"; ADJ_Y = 1, "adj_y"; }
     transpose_conv = 49, "TransposeConvOptions" {
         PADDING = 0, "padding"; STRIDE_W = 1, "stride_w"; STRIDE_H = 2, "stride_h";
-        ACTIVATION = 3, "fused_activation_function";
+        ACTIVATION = 3, "fused_activation_function"; BIAS_TYPE = 4, "quantized_bias_type";
     }
 }

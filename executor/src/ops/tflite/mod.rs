@@ -127,6 +127,21 @@ pub fn takes_tflite(operation: &Operation, graph: &Subgraph, model: &Model) -> b
         && tensors.iter().all(|index| operand(index).is_some_and(is_tensor))
         && operation.outputs.iter().all(|index| operand(index).is_some_and(is_tensor))
         && options.iter().all(|index| operand(index).is_some_and(|it| it.kind.is_scalar()))
+        && has_types(code.number, |input| {
+            ElementKind::of(tensors.get(input).and_then(operand)?.kind)
+        })
+}
+
+/// Whether inputs have types that an operation takes, where other operations take them: those of
+/// integers have other forms, or none.
+fn has_types(number: u16, kind: impl Fn(usize) -> Option<ElementKind>) -> bool {
+    match number {
+        3 | 4 | 67 => kind(1) != Some(ElementKind::I16),
+        // The basic LSTM has five inputs, and a form of integers.
+        16 if kind(5).is_none() => true,
+        16 | 24 | 35 | 44 => kind(0) == Some(ElementKind::F32),
+        _ => true,
+    }
 }
 
 /// The function that lowers an operation.
