@@ -1,6 +1,7 @@
 //! FULLY_CONNECTED.
 
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{gemm_i8, product_f32};
@@ -76,7 +77,17 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
         let (rows, depth) = (product.rows, product.depth);
         product_f32::Product::new(op.isa(), op.precision(), rows, depth, &weights, &bias, range)
     });
-    let Some(packed) = packed else { return plain_real::<T>(op, product) };
+    let Some(packed) = packed else {
+        return match MatrixProduct::new(
+            op.isa(),
+            [product.rows, product.depth, product.units],
+            Layout::RowMajor,
+            Layout::ColumnMajor,
+        ) {
+            Some(tiles) if size_of::<T>() == size_of::<f32>() => computed(op, product, tiles),
+            _ => plain_real::<T>(op, product),
+        };
+    };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..product.label(packed.kernel()) };
     let scratch_bytes = packed.scratch_bytes();
@@ -94,6 +105,25 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
         packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
     });
     op.rows(&rows);
+    Ok(())
+}
+
+/// By weights that are known at run time alone: they are packed anew in each run.
+fn computed(op: &mut OpBuilder<'_>, product: Product, tiles: MatrixProduct) -> Lowered {
+    let (low, high) = real_activation_range(product.activation);
+    let label = Label { form: tiles.isa(), ..product.label("matmul_f32") };
+    op.emit_with_scratch(label, 4 * tiles.scratch_len(), move |mut io| {
+        let (input, weights, bias) = (io.input(0), io.input(1), io.input::<f32>(2));
+        let output = io.output::<f32>(0);
+        tiles.compute(input, weights, output, io.scratch_slice())?;
+        for row in poll::each(0..product.rows, product.units) {
+            let sums = output.slice(row * product.units..(row + 1) * product.units);
+            for (at, bias) in bias.iter().enumerate().take(product.units) {
+                sums.set(at, clamp_real(sums.as_in().get(at) + bias, low, high));
+            }
+        }
+        Ok(())
+    });
     Ok(())
 }
 

@@ -218,9 +218,15 @@ pub(super) fn fixed_byte<T: Quantised>(
         }
     };
     if inner == 1 {
+        let many = if count <= FEW { outer / ROWS * ROWS } else { 0 };
         op.emit(label, move |io| {
             let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-            for line in poll::each(0..outer, 256) {
+            for first in poll::each((0..many).step_by(ROWS), 16 * count) {
+                let places = first * count..(first + ROWS) * count;
+                let (from, to) = (input.slice(places.clone()), output.slice(places));
+                isa.run(FewShares { from, to, count, exps: &exps });
+            }
+            for line in poll::each(many..outer, 256) {
                 let places = line * count..(line + 1) * count;
                 shares(input.slice(places.clone()), output.slice(places));
             }
@@ -297,6 +303,53 @@ impl<T: Quantised> Loop for ByteShares<'_, T> {
             }
         }
         to.copy_from(In::of(&shares[..count]));
+    }
+}
+
+/// The longest rows of which some are computed side by side.
+const FEW: usize = 16;
+
+/// The rows that are.
+const ROWS: usize = 16;
+
+/// The shares of [`ROWS`] rows of `count` bytes, [`FEW`] at most: a row by itself waits for its
+/// sum, and longer for the factor that this makes.
+struct FewShares<'a, T> {
+    from: In<'a, T>,
+    to: Out<'a, T>,
+    count: usize,
+    exps: &'a [i32; BYTES],
+}
+
+impl<T: Quantised> Loop for FewShares<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { from, to, count, exps } = self;
+        let count = count.min(FEW);
+        // By place in the row, then by row.
+        let mut values = [[0i32; ROWS]; FEW];
+        let values = &mut values[..count];
+        let mut max = [i32::MIN; ROWS];
+        for (k, column) in values.iter_mut().enumerate() {
+            for (row, (q, max)) in column.iter_mut().zip(&mut max).enumerate() {
+                *q = from.get(row * count + k).to_i32();
+                *max = (*max).max(*q);
+            }
+        }
+        let mut sums = [0u32; ROWS];
+        for column in values.iter_mut() {
+            for ((q, max), sum) in column.iter_mut().zip(&max).zip(&mut sums) {
+                *q = exps[usize::try_from(max - *q).unwrap_or(0) & (BYTES - 1)];
+                *sum += (q.cast_unsigned() + (1 << 11)) >> 12;
+            }
+        }
+        let shares = sums.map(ShortShare::of);
+        for (k, column) in values.iter().enumerate() {
+            for (row, (&value, share)) in column.iter().zip(&shares).enumerate() {
+                let share = share.apply(value.cast_unsigned()) - T::TO_UNSIGNED;
+                to.set(row * count + k, T::from_i32(share));
+            }
+        }
     }
 }
 
@@ -427,6 +480,8 @@ pub(super) fn exponentials(scale: f32, beta: f32) -> Result<Exponentials, OpErro
 
 #[cfg(test)]
 mod tests {
+    use nnburst_kernels::simd::Isa;
+
     use super::*;
 
     #[test]
@@ -437,6 +492,25 @@ mod tests {
             let (short, share) = (ShortShare::of(sum), share_of(sum.cast_signed()));
             for exp in table.into_iter().chain([0, 1, i32::MAX]) {
                 assert_eq!(short.apply(exp.cast_unsigned()), share.apply(exp).clamp(0, 255));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_side_by_side_are_those_by_themselves() {
+        let table = exponentials(0.07, 1.0).unwrap();
+        let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
+        for count in 1..=FEW {
+            let bytes: Vec<u8> = (0..ROWS * count).map(|at| (at * at * 31 % 251) as u8).collect();
+            let (mut some, mut each) = (vec![0u8; bytes.len()], vec![0u8; bytes.len()]);
+            for isa in Isa::all() {
+                let (from, to) = (In::of(&bytes), Out::of(&mut some));
+                isa.run(FewShares { from, to, count, exps: &exps });
+                for (from, to) in bytes.chunks(count).zip(each.chunks_mut(count)) {
+                    let (from, to) = (In::of(from), Out::of(to));
+                    isa.run(ByteShares { from, to, exps: &exps, addends: &addends });
+                }
+                assert_eq!(some, each, "{isa:?} {count}");
             }
         }
     }

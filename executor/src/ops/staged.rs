@@ -192,10 +192,20 @@ impl Staged {
         read: fn(In<'_, T>, &mut [S]),
     ) {
         let (first, count) = self.read;
-        let whole = count == self.input.channels && self.repeat == 1 && self.tiled.is_none();
-        if whole && !self.input.is_nchw() {
+        let whole = count == self.input.channels && self.tiled.is_none();
+        if whole && self.repeat == 1 && !self.input.is_nchw() {
             for (at, to) in poll::each(to.chunks_mut(PIECE).enumerate(), PIECE) {
                 read(input.slice(at * PIECE..at * PIECE + to.len()), to);
+            }
+            return;
+        }
+        if whole && !self.input.is_nchw() {
+            let mut values = [S::default(); PIECE];
+            let work = PIECE * (1 + self.repeat / 4);
+            for (at, to) in poll::each(to.chunks_mut(PIECE * self.repeat).enumerate(), work) {
+                let values = &mut values[..to.len() / self.repeat];
+                read(input.slice(at * PIECE..at * PIECE + values.len()), values);
+                repeat(values, self.repeat, to);
             }
             return;
         }
@@ -236,6 +246,12 @@ impl Staged {
             return self.fetch_tiles(tiled, from, output, write);
         }
         let (first, count) = self.written;
+        if count == self.output.channels && !self.output.is_nchw() {
+            for (at, from) in poll::each(from.chunks(PIECE).enumerate(), PIECE) {
+                write(from, output.slice(at * PIECE..at * PIECE + from.len()));
+            }
+            return;
+        }
         let mut pixels = from.chunks_exact(count);
         each_pixel(&self.output, first, |_, at, step| {
             write_pixel(pixels.next().unwrap_or_default(), output, at, step, write);
@@ -322,6 +338,24 @@ impl Staged {
         let image = &self.output;
         let step = if image.is_nchw() { image.height * image.width } else { 1 };
         (image.at(batch, y, x, 0), step)
+    }
+}
+
+/// Puts each value so many times one behind the other. Few of them are stored at once.
+fn repeat<S: Element>(values: &[S], times: usize, to: &mut [S]) {
+    fn by<S: Element, const TIMES: usize>(values: &[S], to: &mut [S]) {
+        let (to, _) = to.as_chunks_mut::<TIMES>();
+        to.iter_mut().zip(values).for_each(|(to, &value)| *to = [value; TIMES]);
+    }
+    match times {
+        2 => by::<S, 2>(values, to),
+        4 => by::<S, 4>(values, to),
+        8 => by::<S, 8>(values, to),
+        16 => by::<S, 16>(values, to),
+        _ => {
+            let to = to.chunks_exact_mut(times);
+            to.zip(values).for_each(|(to, &value)| to.fill(value));
+        }
     }
 }
 

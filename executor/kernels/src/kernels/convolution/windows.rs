@@ -116,6 +116,9 @@ struct Span {
     count: usize,
 }
 
+/// Cut windows that are looked for at a time: a run may have to end before the next ones.
+const LONGEST: usize = 4096;
+
 impl Axis {
     /// The outputs whose windows no side of the image cuts.
     fn whole(&self) -> Range<usize> {
@@ -127,16 +130,26 @@ impl Axis {
 
     /// From output `at` on, at most `most`.
     fn span(&self, at: usize, whole: &Range<usize>, most: usize) -> Span {
-        let start = at * self.stride;
         let (taps, count) = if whole.contains(&at) {
             (0..self.filter, (whole.end - at).min(most))
         } else {
-            let over = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
-            let first = over(self.pad).min(self.filter);
-            (first..over(self.input + self.pad).min(self.filter).max(first), 1)
+            let taps = self.taps(at);
+            // Of a dilated window, as many in a row as its taps are apart.
+            let most = if taps.is_empty() { 1 } else { most.min(self.output - at).min(LONGEST) };
+            let is_alike = |next: &usize| !whole.contains(next) && self.taps(*next) == taps;
+            let next = (at + 1..at.saturating_add(most)).take_while(is_alike);
+            (taps.clone(), 1 + next.count())
         };
         // Where nothing of the window is over the image, any pixel of it will do.
-        let input = (start + taps.start * self.dilation).saturating_sub(self.pad);
+        let input = (at * self.stride + taps.start * self.dilation).saturating_sub(self.pad);
         Span { taps, input: input.min(self.input - 1), count }
+    }
+
+    /// The taps of an output's window that are over the image.
+    fn taps(&self, at: usize) -> Range<usize> {
+        let start = at * self.stride;
+        let over = |end: usize| end.saturating_sub(start).div_ceil(self.dilation);
+        let first = over(self.pad).min(self.filter);
+        first..over(self.input + self.pad).min(self.filter).max(first)
     }
 }
