@@ -3,8 +3,11 @@
 //! The reference kernel quantises images as it does for weights with a scale per channel, that is
 //! with a zero point, whatever scales these have.
 
+use nnburst_kernels::kernels::depthwise_f32::Depthwise;
 use nnburst_kernels::kernels::gemm_i8::{self, FloatScaling, HybridGemm};
+use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
@@ -47,6 +50,10 @@ pub(super) fn conv_2d(call: &mut OperatorCall<'_, '_>, input: &Arg, filter: &Arg
     let work = shape.elements().saturating_mul(groups.patch);
     let work = 2 * u64::try_from(work).unwrap_or(u64::MAX);
     let label = plain("tflite_hybrid_groups", &shape, work);
+    if let Some(depthwise) = groups.depthwise(call, filter).filter(|_| shape.elements() > 0) {
+        groups.by_taps(call, label, depthwise);
+        return Ok(());
+    }
     match groups.packed(call, filter)? {
         Some(gemms) if shape.elements() > 0 => groups.by_gemms(call, label, gemms),
         _ => {
@@ -99,6 +106,58 @@ impl Groups {
         };
         let filters = filters.as_slice().chunks_exact((self.patch * self.own).max(1));
         Ok(filters.zip(self.scales.chunks_exact(self.own)).map(gemm).collect())
+    }
+
+    /// A depthwise convolution of floats, where each channel is a group with a filter of constants,
+    /// and floats are exact for its sums of integers.
+    fn depthwise(&self, call: &mut OperatorCall<'_, '_>, filter: &Arg) -> Option<Depthwise> {
+        /// Products of a difference of bytes and a byte, 255 * 128 at most, that floats can sum.
+        const EXACT_TAPS: usize = (1 << 24) / (255 * 128);
+        let is_depthwise = self.depth == 1 && self.own == 1 && self.patch <= EXACT_TAPS;
+        let filters =
+            call.constant(1).filter(|_| is_depthwise && filter.kind == ElementKind::I8)?;
+        let filters: &[i8] = filters.typed();
+        let channels = self.count;
+        call.claim(8 * filters.len()).ok()?;
+        let weights = (0..self.patch).flat_map(|tap| {
+            let of_tap = filters.iter().skip(tap).step_by(self.patch.max(1));
+            of_tap.map(|&weight| f32::from(weight))
+        });
+        let weights: Vec<f32> = weights.collect();
+        let patches = Patches { channels, ..self.windows.patches() };
+        let range = (f32::NEG_INFINITY, f32::INFINITY);
+        Depthwise::new(call.isa(), patches, &weights, &vec![0.0; channels], range)
+    }
+
+    /// Channel by channel: the integers are floats.
+    fn by_taps(self, call: &mut OperatorCall<'_, '_>, label: Label, depthwise: Depthwise) {
+        let (isa, (image, pixels)) = (call.isa(), self.sizes());
+        let Self { windows, scales, activation, has_bias, count: channels, .. } = self;
+        let lines = depthwise.patches().lines();
+        let (low, high) = activation.real_range();
+        let label = Label { form: depthwise.isa(), ..label };
+        let batches = windows.output.batches;
+        let sizes = [image, pixels * channels];
+        let scratch = 4 * (sizes[0] + sizes[1]);
+        call.emit_bands(label, scratch, batches, move |mut io, batches| {
+            let inputs = io.inputs_and_outputs();
+            let bias = has_bias.then(|| inputs.input::<f32>(2));
+            let (integers, sums) = io.scratch_slice::<f32>().split_at_mut(sizes[0]);
+            let sums = &mut sums[..sizes[1]];
+            for batch in batches {
+                let from = inputs.input::<f32>(0).slice(batch * image..(batch + 1) * image);
+                let of = OnTheFly::Asymmetric.quantise_to_floats(isa, from, integers);
+                depthwise.compute(In::of(&*integers), Out::of(&mut *sums), 0..lines, &mut [])?;
+                let first = batch * sizes[1];
+                let output = inputs.output::<f32>(0).slice(first..first + sizes[1]);
+                for (pixel, sums) in poll::each(sums.chunks(channels).enumerate(), channels / 4) {
+                    let to = output.slice(pixel * channels..(pixel + 1) * channels);
+                    isa.run(Scaled { sums, scales: &scales, scale: of.scale, bias, low, high, to });
+                }
+                activation.finish(output);
+            }
+            Ok(())
+        });
     }
 
     /// With a GEMM for each group, which reads and writes its channels of the pixels where they
@@ -190,3 +249,40 @@ impl Groups {
         Ok(())
     }
 }
+
+/// Sums of integers as the numbers that they stand for, a channel each.
+struct Scaled<'a> {
+    sums: &'a [f32],
+    /// Those of the weights, and of the image.
+    scales: &'a [f32],
+    scale: f32,
+    bias: Option<In<'a, f32>>,
+    low: f32,
+    high: f32,
+    to: Out<'a, f32>,
+}
+
+impl Loop for Scaled<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { sums, scales, scale, bias, low, high, to } = self;
+        let (blocks, rest) = sums.as_chunks::<BLOCK>();
+        let (of_blocks, of_rest) = scales.as_chunks::<BLOCK>();
+        for (at, (sums, scales)) in blocks.iter().zip(of_blocks).enumerate() {
+            let bias = bias.map_or([0.0; BLOCK], |bias| bias.block(at * BLOCK));
+            let mut results = [0.0; BLOCK];
+            for (k, result) in results.iter_mut().enumerate() {
+                *result = (sums[k] * scales[k] * scale + bias[k]).max(low).min(high);
+            }
+            to.set_block(at * BLOCK, results);
+        }
+        let first = blocks.len() * BLOCK;
+        for (at, (sum, of_weights)) in rest.iter().zip(of_rest).enumerate() {
+            let bias = bias.map_or(0.0, |bias| bias.get(first + at));
+            to.set(first + at, (sum * of_weights * scale + bias).max(low).min(high));
+        }
+    }
+}
+
+/// Results that are computed at a time.
+const BLOCK: usize = 16;

@@ -300,7 +300,10 @@ fn choose(boxes: In<'_, f32>, scores: In<'_, f32>, rules: Rules) -> Result<Vec<C
         }
         if next.score.to_bits() == before.to_bits() {
             chosen.push(next);
-        } else if next.score > rules.least_score {
+        }
+        // One that was chosen as well: it is left out by itself the next time, unless it has no
+        // area. That decides which of equals comes next, as in the interpreter.
+        if next.score > rules.least_score {
             queue.push(next);
         }
     }
@@ -336,5 +339,20 @@ mod tests {
         let rules = Rules { most: 3, overlap: 0.5, least_score: 0.1, sigma: 0.0 };
         let chosen = choose(In::of(&boxes), In::of(&scores), rules).unwrap();
         assert_eq!(chosen.iter().map(|one| one.index).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn equals_come_as_in_the_interpreter() {
+        let eighths = [3, 2, 2, 1, 1, 1, 1, 1, 1, 3, 2, 3, 2, 2, 3, 3];
+        let scores = eighths.map(|eighth: u8| f32::from(eighth) / 8.0);
+        let apart = |at: usize| [2 * at, 0, 2 * at + 1, 1].map(|edge| edge as f32);
+        let boxes: Vec<f32> = (0..16).flat_map(apart).collect();
+        let rules = Rules { most: 16, overlap: 0.5, least_score: 0.0, sigma: 0.0 };
+        let order = |scores: &[f32]| -> Vec<usize> {
+            let chosen = choose(In::of(&boxes), In::of(scores), rules).unwrap();
+            chosen.iter().map(|one| one.index).collect()
+        };
+        assert_eq!(order(&scores), [0, 11, 14, 9, 15, 13, 2, 12, 1, 10, 7, 5, 4, 6, 8, 3]);
+        assert_eq!(order(&[0.5; 7]), [0, 2, 5, 6, 4, 1, 3]);
     }
 }
