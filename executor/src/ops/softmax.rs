@@ -343,10 +343,20 @@ impl<T: Quantised> Loop for FewShares<'_, T> {
                 *sum += (q.cast_unsigned() + (1 << 11)) >> 12;
             }
         }
-        let shares = sums.map(ShortShare::of);
+        // Apart, for vectors of each.
+        let (mut fractions, mut addends, mut shifts) = ([0; ROWS], [0; ROWS], [0; ROWS]);
+        for (row, &sum) in sums.iter().enumerate() {
+            let of = ShortShare::of(sum);
+            (fractions[row], addends[row], shifts[row]) = (of.fraction, of.addend, of.shift);
+        }
         for (k, column) in values.iter().enumerate() {
-            for (row, (&value, share)) in column.iter().zip(&shares).enumerate() {
-                let share = share.apply(value.cast_unsigned()) - T::TO_UNSIGNED;
+            let mut shares = [0; ROWS];
+            for (row, share) in shares.iter_mut().enumerate() {
+                let (fraction, addend, shift) = (fractions[row], addends[row], shifts[row]);
+                let of = ShortShare { fraction, addend, shift };
+                *share = of.apply(column[row].cast_unsigned()) - T::TO_UNSIGNED;
+            }
+            for (row, share) in shares.into_iter().enumerate() {
                 to.set(row * count + k, T::from_i32(share));
             }
         }

@@ -137,60 +137,100 @@ impl Patches {
     ///
     /// # Safety
     /// `image` is readable for [`Patches::pixels`], `out` writable for [`Patches::depth`].
-    pub unsafe fn gather<T: Copy>(
+    #[cfg(test)]
+    pub(crate) unsafe fn gather<T: Copy>(
         &self,
         image: Pitched<*const T>,
         row: usize,
         padding: T,
-        mut out: *mut T,
+        out: *mut T,
     ) {
+        // SAFETY: as the caller promises.
+        unsafe { self.gather_at(image, self.place(row), padding, out) };
+    }
+
+    /// The window of a row: batch, line of outputs and pixel of it.
+    pub fn place(&self, row: usize) -> [usize; 3] {
         let (x, line) = (row % self.out_width, row / self.out_width);
-        let (y, batch) = (line % self.out_height, line / self.out_height);
-        let line_elements = self.filter_w * self.channels;
-        for i in 0..self.filter_h {
-            let in_y = (y * self.stride_h + i * self.dilation_h).wrapping_sub(self.top);
-            if in_y < self.in_height {
-                let line = (batch * self.in_height + in_y) * self.in_width;
-                let line = Pitched { start: image.row(line), ..image };
-                // SAFETY: the line is within the image, the window's line within `out`.
-                unsafe { self.gather_line(line, x, padding, out) };
-            } else {
-                // SAFETY: the window's line is within `out`.
-                unsafe { fill(out, line_elements, padding) };
-            }
-            // SAFETY: at most one past the end of the row.
-            out = unsafe { out.add(line_elements) };
+        [line / self.out_height, line % self.out_height, x]
+    }
+
+    /// The window behind that: divisions for each would take as long as copying a small one.
+    pub fn next_place(&self, [batch, y, x]: [usize; 3]) -> [usize; 3] {
+        match (x + 1 < self.out_width, y + 1 < self.out_height) {
+            (true, _) => [batch, y, x + 1],
+            (false, true) => [batch, y + 1, 0],
+            (false, false) => [batch + 1, 0, 0],
         }
     }
 
-    /// One line of a window; `line` is the image's.
+    /// Copies the window at a place, `padding` standing where it leaves the image.
     ///
     /// # Safety
-    /// `line` is readable for a line of the image, `out` writable for a line of the window.
-    unsafe fn gather_line<T: Copy>(
+    /// `image` is readable for [`Patches::pixels`], `out` writable for [`Patches::depth`]; there is
+    /// such a window.
+    #[inline]
+    pub unsafe fn gather_at<T: Copy>(
         &self,
-        line: Pitched<*const T>,
-        x: usize,
+        image: Pitched<*const T>,
+        [batch, y, x]: [usize; 3],
         padding: T,
-        out: *mut T,
+        mut out: *mut T,
     ) {
         let (channels, start) = (self.channels, x * self.stride_w);
-        if self.dilation_w == 1 && line.pitch == channels {
-            // Taps before the image, within it, behind it.
-            let before = self.left.saturating_sub(start).min(self.filter_w);
-            let room = (self.in_width + self.left).saturating_sub(start);
-            let within = room.min(self.filter_w).saturating_sub(before);
-            // SAFETY: the three parts make up the window's line; the middle one is within the
-            // image.
+        if self.dilation_w == 1 && self.dilation_h == 1 && image.pitch == channels {
+            let over = |pad: usize, start: usize, extent: usize, filter: usize| {
+                let before = pad.saturating_sub(start).min(filter);
+                let end = (extent + pad).saturating_sub(start).min(filter);
+                (before, end.saturating_sub(before), filter - end.max(before))
+            };
+            let down = y * self.stride_h;
+            let (above, lines, below) = over(self.top, down, self.in_height, self.filter_h);
+            let (left, within, right) = over(self.left, start, self.in_width, self.filter_w);
+            let line = batch * self.in_height + (down + above).saturating_sub(self.top);
+            let from = line * self.in_width + (start + left).saturating_sub(self.left);
+            let parts = [left, within, right].map(|pixels| pixels * channels);
+            let row = self.filter_w * channels;
+            // SAFETY: lines and taps that are over the image, and places for all within `out`.
             unsafe {
-                fill(out, before * channels, padding);
-                let from = (start + before).saturating_sub(self.left);
-                copy(line.row(from), out.add(before * channels), within * channels);
-                let behind = self.filter_w - before - within;
-                fill(out.add((before + within) * channels), behind * channels, padding);
+                fill(out, above * row, padding);
+                out = out.add(above * row);
+                let apart = self.in_width * channels;
+                copy_lines(image.row(from), apart, lines, parts, padding, out);
+                fill(out.add(lines * row), below * row, padding);
             }
             return;
         }
+        for i in 0..self.filter_h {
+            let in_y = (y * self.stride_h + i * self.dilation_h).wrapping_sub(self.top);
+            // SAFETY: the line is within the image, the window's line within `out`, which is at
+            // most one past the end of the row behind it.
+            unsafe {
+                if in_y < self.in_height {
+                    let line = (batch * self.in_height + in_y) * self.in_width;
+                    let line = Pitched { start: image.row(line), ..image };
+                    self.gather_taps(line, start, padding, out);
+                } else {
+                    fill(out, self.filter_w * channels, padding);
+                }
+                out = out.add(self.filter_w * channels);
+            }
+        }
+    }
+
+    /// One line of a window, tap by tap; `line` is the image's.
+    ///
+    /// # Safety
+    /// `line` is readable for a line of the image, `out` writable for a line of the window.
+    #[inline]
+    unsafe fn gather_taps<T: Copy>(
+        &self,
+        line: Pitched<*const T>,
+        start: usize,
+        padding: T,
+        out: *mut T,
+    ) {
+        let channels = self.channels;
         for j in 0..self.filter_w {
             let in_x = (start + j * self.dilation_w).wrapping_sub(self.left);
             // SAFETY: a pixel of the window, and one of the image if the window is over it.
@@ -203,6 +243,38 @@ impl Patches {
                 }
             }
         }
+    }
+}
+
+/// Copies the middle one of the three parts of each line from lines so many elements apart, and
+/// fills the others. A function of its own, for a loop in registers.
+///
+/// # Safety
+/// The lines are readable, and `out` is writable for all of them.
+#[inline(never)]
+unsafe fn copy_lines<T: Copy>(
+    mut from: *const T,
+    apart: usize,
+    lines: usize,
+    [left, within, right]: [usize; 3],
+    padding: T,
+    mut out: *mut T,
+) {
+    let is_whole = left + right == 0;
+    for _ in 0..lines {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if is_whole {
+                copy(from, out, within);
+                out = out.add(within);
+            } else {
+                fill(out, left, padding);
+                copy(from, out.add(left), within);
+                fill(out.add(left + within), right, padding);
+                out = out.add(left + within + right);
+            }
+        }
+        from = from.wrapping_add(apart);
     }
 }
 

@@ -21,15 +21,19 @@ pub trait Fixed: Copy + PartialOrd + Into<i32> {
 
 impl Fixed for i32 {
     const BITS: Self = 32;
+    #[inline(always)]
     fn wrap(x: i32) -> Self {
         x
     }
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
         srdhm(self, other)
     }
+    #[inline(always)]
     fn add(self, other: Self, _last: bool) -> Self {
         self.wrapping_add(other)
     }
+    #[inline(always)]
     fn constant(raw: i32) -> Self {
         raw
     }
@@ -63,6 +67,7 @@ pub const fn srdhm16(a: i16, b: i16) -> i16 {
 
 /// `x * 2^exponent`, saturated to `T`; rounding, halves away from zero, where the exponent is
 /// negative.
+#[inline(always)]
 pub fn scale_by_power<T: Fixed>(x: T, exponent: i32) -> T {
     if exponent <= 0 {
         return T::wrap(rdbpot(x.into(), -exponent));
@@ -80,11 +85,13 @@ pub fn scale_by_power<T: Fixed>(x: T, exponent: i32) -> T {
 }
 
 /// One in format 0.
+#[inline(always)]
 fn largest<T: Fixed>() -> T {
     T::wrap(i32::MAX >> (32 - T::BITS))
 }
 
 /// One in format `m`.
+#[inline(always)]
 fn one<T: Fixed>(m: i32) -> T {
     if m == 0 { largest() } else { T::wrap(1 << (T::BITS - 1 - m)) }
 }
@@ -126,6 +133,7 @@ pub fn exp_negative<T: Fixed>(a: T, m: i32) -> T {
 }
 
 /// About `2 / (1 + a)` in format 2, for `a` in `(0, 1)` of format 0.
+#[inline(always)]
 fn reciprocal<T: Fixed>(a: T) -> T {
     let half_sum = (i64::from(a.into()) + i64::from(largest::<T>().into()) + 1) >> 1;
     let h = T::wrap(i32::try_from(half_sum).unwrap_or(i32::MAX));
@@ -139,6 +147,7 @@ fn reciprocal<T: Fixed>(a: T) -> T {
 }
 
 /// `1 / (1 + a)`, both in format 0, for `a` in `(0, 1)`.
+#[inline(always)]
 pub fn one_over_one_plus<T: Fixed>(a: T) -> T {
     scale_by_power(reciprocal(a), 1)
 }

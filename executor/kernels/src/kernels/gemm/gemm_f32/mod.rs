@@ -355,9 +355,11 @@ impl Convolution for Gemm {
                     let stride = copied_stride(depth);
                     for first in rows.clone().step_by(block) {
                         let rows = first..(first + block).min(rows.end);
-                        let copied = rows.clone().zip(scratch.chunks_exact_mut(stride));
-                        for (row, to) in poll::each(copied, 16 + depth) {
-                            self.patches.gather(image, row, 0.0, to.as_mut_ptr());
+                        let mut place = self.patches.place(first);
+                        let copied = scratch.chunks_exact_mut(stride).take(rows.len());
+                        for to in poll::each(copied, 16 + depth) {
+                            self.patches.gather_at(image, place, 0.0, to.as_mut_ptr());
+                            place = self.patches.next_place(place);
                         }
                         let copies = Pitched { start: scratch.as_ptr(), pitch: stride };
                         self.matrix(copies, rows, output);
