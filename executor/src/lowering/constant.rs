@@ -358,7 +358,8 @@ mod tests {
     #[test]
     fn weights_are_lent_where_elements_may_start() {
         let len = 4 * UNITS * DEPTH;
-        let bytes: Vec<u8> = (0..=250).cycle().take(FILE_FROM as usize + 8).collect();
+        let size = usize::try_from(FILE_FROM).unwrap() + 8;
+        let bytes: Vec<u8> = (0..=250).cycle().take(size).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
         // A lease needs that nobody has the file open for writing.

@@ -511,7 +511,8 @@ mod tests {
         let table = exponentials(0.07, 1.0).unwrap();
         let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
         for count in 1..=FEW {
-            let bytes: Vec<u8> = (0..ROWS * count).map(|at| (at * at * 31 % 251) as u8).collect();
+            let byte = |at: usize| u8::try_from(at * at * 31 % 251).unwrap();
+            let bytes: Vec<u8> = (0..ROWS * count).map(byte).collect();
             let (mut some, mut each) = (vec![0u8; bytes.len()], vec![0u8; bytes.len()]);
             for isa in Isa::all() {
                 let (from, to) = (In::of(&bytes), Out::of(&mut some));

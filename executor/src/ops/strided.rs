@@ -443,7 +443,12 @@ impl<T: Element, I> Turns<'_, T, I> {
 const ROW_NS: usize = 8;
 const ELEMENT_NS: usize = 4;
 
-fn emit_move<T: Element>(op: &mut OpBuilder<'_>, strided: Strided, output: usize) -> Lowered {
+/// Adds the step that moves elements of this width from input 0 to an output.
+pub(super) fn emit_move<T: Element>(
+    op: &mut OpBuilder<'_>,
+    strided: Strided,
+    output: usize,
+) -> Lowered {
     let (shape, isa) = (op.output(output)?.shape, op.isa());
     if let Some(blocks) = strided.small_blocks(isa, size_of::<T>()) {
         let label = Label { form: blocks.0.isa(), ..plain("block_permutation", &shape, 0) };

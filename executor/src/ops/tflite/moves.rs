@@ -1,14 +1,13 @@
 //! Operations that move elements of any type: other shapes, slices, repetitions, borders.
 
-use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused, sizes};
 use super::copy::{Copy, axes, strides};
+use crate::lowering::Lowered;
 use crate::lowering::part::StepPart;
-use crate::lowering::{Label, Lowered};
 use crate::ops::pad;
-use crate::ops::strided::Strided;
-use crate::ops::support::compiled;
+use crate::ops::strided::{Strided, emit_move};
 
 /// The new shape: of the tensor that follows, where -1 stands for what is left.
 pub(super) fn reshape(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -69,14 +68,6 @@ fn under_shape(call: &mut OperatorCall<'_, '_>, input: &Arg, extents: &[usize]) 
     Ok(call.alias(0, 0)?)
 }
 
-fn moved<T: Element>(call: &mut OperatorCall<'_, '_>, label: Label, moves: Strided) {
-    let isa = call.isa();
-    call.emit(label, move |io| {
-        moves.run(isa, io.input::<T>(0), io.output::<T>(0));
-        Ok(())
-    });
-}
-
 /// Emits a copy of input 0 as the whole of output 0.
 fn emit_view(
     call: &mut OperatorCall<'_, '_>,
@@ -90,17 +81,14 @@ fn emit_view(
     let width = input.kind.bytes();
     if !extents.contains(&0) && [1, 2, 4].contains(&width) {
         let walk = extents.iter().copied().zip(from.iter().copied());
-        let (moves, isa) = (Strided::new(start, walk), call.isa());
-        let label = compiled(isa, "strided_copy", &shape, 0);
+        let moves = Strided::new(start, walk);
+        let walk = moves.walk().filter(|_| width == size_of::<f32>());
         match width {
-            1 => moved::<u8>(call, label, moves),
-            2 => moved::<u16>(call, label, moves),
-            _ => {
-                let walk = moves.walk();
-                moved::<u32>(call, label, moves);
-                walk.into_iter().for_each(|walk| call.part(StepPart::Move(Box::new(walk))));
-            }
+            1 => emit_move::<u8>(call, moves, 0)?,
+            2 => emit_move::<u16>(call, moves, 0)?,
+            _ => emit_move::<u32>(call, moves, 0)?,
         }
+        walk.into_iter().for_each(|walk| call.part(StepPart::Move(Box::new(walk))));
         return Ok(());
     }
     let copy = Copy::new(&axes(extents, from, &strides(extents)), start, 0, input.kind.bytes());
