@@ -4,6 +4,8 @@ use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
+use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::kernels::{gemm_i8, product_f32};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
@@ -110,17 +112,18 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
 
 /// By weights that are known at run time alone: they are packed anew in each run.
 fn computed(op: &mut OpBuilder<'_>, product: Product, tiles: MatrixProduct) -> Lowered {
-    let (low, high) = real_activation_range(product.activation);
+    let (isa, (low, high)) = (op.isa(), real_activation_range(product.activation));
     let label = Label { form: tiles.isa(), ..product.label("matmul_f32") };
     op.emit_with_scratch(label, 4 * tiles.scratch_len(), move |mut io| {
         let (input, weights, bias) = (io.input(0), io.input(1), io.input::<f32>(2));
         let output = io.output::<f32>(0);
-        tiles.compute(input, weights, output, io.scratch_slice())?;
-        for row in poll::each(0..product.rows, product.units) {
-            let sums = output.slice(row * product.units..(row + 1) * product.units);
-            for (at, bias) in bias.iter().enumerate().take(product.units) {
-                sums.set(at, clamp_real(sums.as_in().get(at) + bias, low, high));
-            }
+        tiles.compute_biased(input, weights, bias, output, io.scratch_slice())?;
+        if product.activation != FusedActivation::None {
+            in_chunks(output.len(), |part| {
+                let sums = output.slice(part);
+                map(isa, sums.as_in(), sums, |sum: f32| clamp_real(sum, low, high));
+                Ok(())
+            })?;
         }
         Ok(())
     });

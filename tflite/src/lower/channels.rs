@@ -1,7 +1,7 @@
 //! Constants that the file quantises per channel itself: QUANTIZE and DEQUANTIZE of weights, where
 //! the rounding was trained but the network stays one of floats.
 
-use super::{Lower, Lowered};
+use super::{Lower, Lowered, MAX_MADE_ELEMENTS};
 use crate::schema::{Builtin, Tensor, TensorKind};
 use nnburst_hal::{Operand, OperandType};
 
@@ -34,6 +34,10 @@ impl Lower<'_, '_> {
         let is_read = from.kind == TensorKind::Float32 && from.shape == to.shape;
         let data =
             self.import.file.data(from).filter(|_| is_read && self.import.is_constant(index));
+        let size = Operand::tensor(OperandType::TensorFloat32, from.shape.clone()).data_size();
+        let before: usize = self.import.rounded.values().map(Vec::len).sum();
+        let fits = |data: &&[u8]| before + data.len() / 4 <= MAX_MADE_ELEMENTS;
+        let data = data.filter(|data| size == Some(data.len())).filter(fits);
         let (Some(data), Some(channels)) = (data, Channels::of(to)) else { return Ok(false) };
         let floats = data.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
         let reals = floats.enumerate().map(|(at, x)| channels.rounded(at, x)).collect();
@@ -44,10 +48,11 @@ impl Lower<'_, '_> {
     fn dequantise_channels(&mut self) -> Lowered<bool> {
         let index = self.tensor_index(0)?;
         let to = self.output_tensor(0)?;
-        let is_float = to.kind == TensorKind::Float32;
-        let Some(reals) = self.import.rounded.get(&index).filter(|_| is_float) else {
+        if to.kind != TensorKind::Float32 {
             return Ok(false);
-        };
+        }
+        // Once, or a small file could ask for many copies.
+        let Some(reals) = self.import.rounded.remove(&index) else { return Ok(false) };
         let bytes: Vec<u8> = reals.iter().flat_map(|real| real.to_le_bytes()).collect();
         let shape = self.import.graph.tensors[index].shape.clone();
         let operand = Operand::tensor(OperandType::TensorFloat32, shape);

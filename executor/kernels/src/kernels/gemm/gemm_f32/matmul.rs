@@ -107,6 +107,33 @@ impl MatrixProduct {
         output: Out<'_, f32>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
+        self.compute_from(left, right, None, output, scratch)
+    }
+
+    /// Computes the product with sums that begin with the bias of their column.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute_biased(
+        &self,
+        left: In<'_, f32>,
+        right: In<'_, f32>,
+        bias: In<'_, f32>,
+        output: Out<'_, f32>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        check_lengths(bias.len(), self.panels.columns)?;
+        self.compute_from(left, right, Some(bias), output, scratch)
+    }
+
+    fn compute_from(
+        &self,
+        left: In<'_, f32>,
+        right: In<'_, f32>,
+        bias: Option<In<'_, f32>>,
+        output: Out<'_, f32>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
         let (rows, depth, columns) = (self.rows, self.depth, self.panels.columns);
         check_lengths(left.len(), rows * depth)?;
         check_lengths(output.len(), rows * columns)?;
@@ -117,7 +144,7 @@ impl MatrixProduct {
             Layout::ColumnMajor => column,
         };
         let right = Matrix { all: right, stride: stride(self.right, columns, depth) };
-        self.pack(right, packed)?;
+        self.pack_from(right, bias, packed)?;
         let left_stride = stride(self.left, depth, rows);
         let block = self.block_rows();
         for first in (0..rows).step_by(block) {
@@ -134,13 +161,22 @@ impl MatrixProduct {
     /// # Errors
     /// Memory is missing.
     pub fn pack(&self, right: Matrix<'_>, packed: &mut [f32]) -> Result<(), String> {
+        self.pack_from(right, None, packed)
+    }
+
+    fn pack_from(
+        &self,
+        right: Matrix<'_>,
+        bias: Option<In<'_, f32>>,
+        packed: &mut [f32],
+    ) -> Result<(), String> {
         match self.right {
             Layout::RowMajor => right.check(self.depth, self.panels.columns)?,
             Layout::ColumnMajor => right.check(self.panels.columns, self.depth)?,
         }
         check_lengths(packed.len(), self.packed_len())?;
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.pack_right(right, packed) };
+        unsafe { self.pack_right(right, bias, packed) };
         Ok(())
     }
 
@@ -185,11 +221,16 @@ impl MatrixProduct {
         Ok(())
     }
 
-    /// Packs the right matrix: of each panel a line of zeros, then `depth` lines.
+    /// Packs the right matrix: of each panel a line of bias, or of zeros, then `depth` lines.
     ///
     /// # Safety
     /// The matrix is as large as stated, and so is the memory.
-    unsafe fn pack_right(&self, right: Matrix<'_>, packed: &mut [f32]) {
+    unsafe fn pack_right(
+        &self,
+        right: Matrix<'_>,
+        own_bias: Option<In<'_, f32>>,
+        packed: &mut [f32],
+    ) {
         let (Matrix { all: right, stride }, depth) = (right, self.depth);
         let mut rest = packed;
         self.panels.each(
@@ -205,6 +246,9 @@ impl MatrixProduct {
                 }
                 let (bias, lines) = panel.split_at_mut(width);
                 bias.fill(0.0);
+                if let Some(own) = own_bias {
+                    own.slice(first..first + few).copy_to(&mut bias[..few]);
+                }
                 match self.right {
                     Layout::RowMajor => {
                         let from = right.slice(first..right.len());
