@@ -6,9 +6,9 @@ use crate::schema::{Builtin, Tensor, TensorKind};
 use nnburst_hal::{Operand, OperandType};
 
 impl Lower<'_, '_> {
-    /// Computes the operator at import if it quantises a constant by several scales, or makes floats
-    /// of one that was: no operand has zero points per channel, and none of these is needed. Tells
-    /// if it did.
+    /// Computes the operator at import if it quantises a constant by several scales, or makes
+    /// floats of one that was: no operand has zero points per channel, and none of these is needed.
+    /// Tells if it did.
     pub(super) fn fold_channels(&mut self) -> Lowered<bool> {
         match self.builtin() {
             Builtin::Quantize => self.quantise_channels(),
@@ -72,7 +72,7 @@ struct Channels<'a> {
 }
 
 impl<'a> Channels<'a> {
-    /// `None` where the tensor has one scale at most, or other numbers of them than it has channels.
+    /// `None` where the tensor has one scale at most, or another number of them than of channels.
     fn of(tensor: &'a Tensor) -> Option<Self> {
         let range = match tensor.kind {
             TensorKind::Uint8 => (0.0, 255.0),
