@@ -177,3 +177,31 @@ fn groups_of_channels_are_quantised_on_the_fly() {
     let widened = run(&import(&file, true), &image);
     assert!((widened[0][1] - 13.2).abs() < 1e-4);
 }
+
+/// The layers that converters make of depthwise ones: a filter for each channel.
+#[test]
+fn channels_are_groups_of_their_own() {
+    const CHANNELS: usize = 20;
+    let mut file = TfliteFile::new();
+    let x = file.input("x", F32, &[1, 1, 3, 20]);
+    let weights: Vec<i8> = (0..40).map(|at| at % 31 - 15).collect();
+    let bytes: Vec<u8> = weights.iter().map(|weight| weight.cast_unsigned()).collect();
+    let filter = file.constant("filter", TensorKind::Int8, &[20, 1, 2, 1], &bytes);
+    file.quantize(filter, &[0.5; CHANNELS], &[0; CHANNELS], 0);
+    let bias: Vec<f32> = (0..20u8).map(f32::from).collect();
+    let of_bias = file.float_constant("bias", &[20], &bias);
+    let y = file.tensor("y", F32, &[1, 1, 3, 20]);
+    file.operator_with("CONV_2D", &[x, filter, of_bias], &[y], 1, plain(false));
+    file.outputs(&[y]);
+    // Integers from 0 to 255, which are those that it computes with.
+    let image: Vec<f32> = (0..3 * CHANNELS).map(|at| (at * 85 % 256) as f32).collect();
+    let outputs = run(&import(&file, false), &image);
+    for (at, &output) in outputs[0].iter().enumerate() {
+        let (pixel, channel) = (at / CHANNELS, at % CHANNELS);
+        let products = (0..2).map(|tap| {
+            let value = image.get((pixel + tap) * CHANNELS + channel).copied().unwrap_or(0.0);
+            value * f32::from(weights[2 * channel + tap])
+        });
+        assert_eq!(output, products.sum::<f32>() * 0.5 + bias[channel], "{at}");
+    }
+}

@@ -218,10 +218,10 @@ pub(super) fn fixed_byte<T: Quantised>(
         }
     };
     if inner == 1 {
-        let many = if count <= FEW { outer / ROWS * ROWS } else { 0 };
+        let many = if (1..=FEW).contains(&count) { outer / ROWS * ROWS } else { 0 };
         op.emit(label, move |io| {
             let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-            for first in poll::each((0..many).step_by(ROWS), 16 * count) {
+            for first in poll::each((0..many).step_by(ROWS), ROWS * (16 + 4 * count)) {
                 let places = first * count..(first + ROWS) * count;
                 let (from, to) = (input.slice(places.clone()), output.slice(places));
                 isa.run(FewShares { from, to, count, exps: &exps });

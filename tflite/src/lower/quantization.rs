@@ -27,6 +27,7 @@ impl Lower<'_, '_> {
         if (from, to) != (TensorKind::Float32, TensorKind::Int4) {
             return Ok(false);
         }
+        let first = self.builder().graph.operations.len();
         let input = self.input(0)?;
         let dims = self.import.builder.dims(input).to_vec();
         let output = self.output(0, Some(&dims))?;
@@ -40,6 +41,8 @@ impl Lower<'_, '_> {
             let bound = self.builder().made_constant(operand, &i8::to_le_bytes(bound));
             self.emit(kind, &[from, bound], &[to]);
         }
+        // Scales per channel and many dimensions are for neither of them.
+        self.import.check_operations(first)?;
         Ok(true)
     }
 

@@ -114,8 +114,8 @@ impl Groups {
         /// Products of a difference of bytes and a byte, 255 * 128 at most, that floats can sum.
         const EXACT_TAPS: usize = (1 << 24) / (255 * 128);
         let is_depthwise = self.depth == 1 && self.own == 1 && self.patch <= EXACT_TAPS;
-        let filters =
-            call.constant(1).filter(|_| is_depthwise && filter.kind == ElementKind::I8)?;
+        let is_signed = filter.kind == ElementKind::I8 && filter.zero_point == 0;
+        let filters = call.constant(1).filter(|_| is_depthwise && is_signed)?;
         let filters: &[i8] = filters.typed();
         let channels = self.count;
         call.claim(8 * filters.len()).ok()?;

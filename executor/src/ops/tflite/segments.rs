@@ -248,8 +248,10 @@ pub(super) fn suppress(call: &mut OperatorCall<'_, '_>, is_soft: bool) -> Lowere
     call.result_is(1, &[if is_soft { ElementKind::F32 } else { ElementKind::I32 }])?;
     call.result_is(number, &[ElementKind::I32])?;
     call.set(number, &[])?;
-    // The candidates, and those of them that are chosen, in a list that doubles.
-    call.claim(count.saturating_mul(4 * size_of::<Candidate>()))?;
+    // The candidates, and those that are chosen, in lists that double. One without an area may be
+    // chosen again and again.
+    let listed = if count == 0 { 0 } else { count.saturating_add(most) };
+    call.claim(listed.saturating_mul(2 * size_of::<Candidate>()))?;
     let shape = Shape::new([count.max(shape.elements())])?;
     call.step(&shape, move |io| {
         let chosen = choose(io.input(0), io.input(1), rules)?;
@@ -354,5 +356,14 @@ mod tests {
         };
         assert_eq!(order(&scores), [0, 11, 14, 9, 15, 13, 2, 12, 1, 10, 7, 5, 4, 6, 8, 3]);
         assert_eq!(order(&[0.5; 7]), [0, 2, 5, 6, 4, 1, 3]);
+    }
+
+    #[test]
+    fn boxes_without_an_area_are_chosen_until_there_are_enough() {
+        for sigma in [0.0, 0.5] {
+            let rules = Rules { most: 9, overlap: 2.0, least_score: 0.0, sigma };
+            let chosen = choose(In::of(&[1.0; 8]), In::of(&[0.5, 0.25f32]), rules).unwrap();
+            assert_eq!(chosen.iter().map(|one| one.index).collect::<Vec<_>>(), [0; 9]);
+        }
     }
 }
