@@ -16,8 +16,8 @@ pub(crate) const CLI: &str = "nnburst";
 const PLUGIN: &str = "libgstnnburst.so";
 
 /// Guards against hangs, not measures.
-const HANG: Duration = Duration::from_secs(120);
-const GUARD: &str = "120";
+const HANG: Duration = Duration::from_secs(600);
+const GUARD: &str = "600";
 
 pub(crate) struct Host {
     pub(crate) models: PathBuf,
@@ -187,7 +187,7 @@ impl Started {
             let kib = resident.and_then(|line| line.split_whitespace().next()?.parse().ok());
             used.descriptors = used.descriptors.max(descriptors);
             used.kib = used.kib.max(kib.unwrap_or(0));
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(10));
         };
         let (out, error) = (self.reader.join().unwrap(), self.errors.join().unwrap());
         assert!(status.success(), "{out}{error}");
