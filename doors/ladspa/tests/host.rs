@@ -115,7 +115,9 @@ fn traced_host() {
     unsafe { libc::getppid() };
     for call in 0..200u32 {
         let due = begin + period * call;
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        // Also where other programs have the processors and the call is late already.
+        let rest = due.saturating_duration_since(Instant::now());
+        std::thread::sleep(rest.max(Duration::from_millis(1)));
         instance.run_in_place(&mut sound);
     }
     // SAFETY: as above.
