@@ -14,7 +14,7 @@ mod sequence;
 mod svdf;
 
 pub(super) use lstm::{BIDIRECTIONAL_SEQUENCE_LSTM, LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM};
-pub(super) use quantized_16bit_lstm::{QUANTIZED_16BIT_LSTM, next_cell};
+pub(super) use quantized_16bit_lstm::{NextCell, QUANTIZED_16BIT_LSTM};
 pub(super) use quantized_lstm::QUANTIZED_LSTM;
 pub(crate) use quantized_lstm::{Cell as QuantizedCell, Steps as QuantizedSteps};
 pub(super) use rnn::{BIDIRECTIONAL_SEQUENCE_RNN, RNN, UNIDIRECTIONAL_SEQUENCE_RNN};

@@ -6,10 +6,11 @@
 //! meets entry `k` of the other whatever the two are.
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::tensor::quant::fixed::{logistic, scale_by_power, srdhm16, tanh};
+use nnburst_kernels::tensor::quant::fixed::{scale_by_power, srdhm16};
 use nnburst_kernels::tensor::quant::{Multiplier, rdbpot};
 use nnburst_kernels::tensor::{In, OpError, Shape, Tensor, poll};
 
+use super::curves::{self, Curve};
 use super::lstm_cell::extents_2d;
 use crate::lowering::{Io, Lowered, OpBuilder};
 use crate::ops::Op;
@@ -47,6 +48,7 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
         units,
         zero_point: weights.zero_point,
         multiplier: Multiplier::new(4096.0 * f64::from(op.input(BIASES)?.scale)),
+        next: NextCell::new(),
     };
     let mut label = plain("quantized_16bit_lstm", &op.output(0)?.shape, 0);
     label.operations = (8 * batch * units * (width + units)) as u64;
@@ -95,6 +97,7 @@ struct Cell {
     units: usize,
     zero_point: i32,
     multiplier: Multiplier,
+    next: NextCell,
 }
 
 impl Cell {
@@ -109,7 +112,7 @@ impl Cell {
         for unit in poll::each(0..units, 200) {
             let gate = |gate: usize| self.gate(io, gate, unit, vector);
             let at = row * units + unit;
-            let (cell, value) = next_cell([0, 1, 2, 3].map(gate), cells.get(at));
+            let (cell, value) = self.next.run([0, 1, 2, 3].map(gate), cells.get(at));
             cell_out.set(at, cell);
             out.set(at, value);
         }
@@ -130,15 +133,29 @@ impl Cell {
     }
 }
 
-/// The next cell state, with 4 integer bits, and the result: from the sums of input, forget, new
-/// value and output gate, with 3 integer bits, and the cell state before.
-pub(in crate::ops) fn next_cell([i, f, g, o]: [i16; 4], cell: i16) -> (i16, u8) {
-    let (i, f, g, o) = (logistic(i, 3), logistic(f, 3), tanh(g, 3), logistic(o, 3));
-    let added = rdbpot(i32::from(srdhm16(i, g)), 4);
-    let next = saturate(added + i32::from(srdhm16(f, cell)));
-    let shown = tanh(scale_by_power(next, 1), 3);
-    let value = 128 + rdbpot(i32::from(srdhm16(o, shown)), 8).clamp(-128, 127);
-    (next, u8::try_from(value).unwrap_or(u8::MAX))
+/// How cells of 16 bits go on: the functions of their gates.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct NextCell {
+    logistic: Curve,
+    tanh: Curve,
+}
+
+impl NextCell {
+    pub(in crate::ops) fn new() -> Self {
+        Self { logistic: curves::logistic(), tanh: curves::gate_tanh() }
+    }
+
+    /// The next cell state, with 4 integer bits, and the result: from the sums of input, forget,
+    /// new value and output gate, with 3 integer bits, and the cell state before.
+    #[inline]
+    pub(in crate::ops) fn run(self, [i, f, g, o]: [i16; 4], cell: i16) -> (i16, u8) {
+        let [i, f, o] = [i, f, o].map(|gate| curves::at(self.logistic, gate));
+        let added = rdbpot(i32::from(srdhm16(i, curves::at(self.tanh, g))), 4);
+        let next = saturate(added + i32::from(srdhm16(f, cell)));
+        let shown = curves::at(self.tanh, scale_by_power(next, 1));
+        let value = 128 + rdbpot(i32::from(srdhm16(o, shown)), 8).clamp(-128, 127);
+        (next, u8::try_from(value).unwrap_or(u8::MAX))
+    }
 }
 
 /// To 16 bits.

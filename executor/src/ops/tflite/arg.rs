@@ -6,6 +6,8 @@ use half::f16;
 use nnburst_hal::tflite_extension::{self, ExtensionType};
 use nnburst_hal::{ChannelQuant, OperandType};
 use nnburst_kernels::kernels::byte_table::ByteTable;
+use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::activation_range;
 use nnburst_kernels::tensor::{OpError, Shape};
 
@@ -165,6 +167,17 @@ impl Activation {
         }
     }
 
+    /// Replaces real numbers by the function's.
+    pub(super) fn apply_to(self, isa: Isa, values: &mut [f32]) {
+        match self {
+            // Each in a loop of its own, or none would be of vectors.
+            Self::None => {}
+            Self::Relu => isa.run(Each(values, |x: f32| x.max(0.0))),
+            Self::Tanh => isa.run(Each(values, rational_tanh)),
+            _ => values.iter_mut().for_each(|x| *x = self.apply(*x)),
+        }
+    }
+
     /// The range it leaves of real numbers.
     pub(super) fn real_range(self) -> (f32, f32) {
         match self {
@@ -173,6 +186,17 @@ impl Activation {
             Self::Relu6 => (0.0, 6.0),
             _ => (f32::NEG_INFINITY, f32::INFINITY),
         }
+    }
+}
+
+/// A function of each of some numbers.
+struct Each<'a, F>(&'a mut [f32], F);
+
+impl<F: Fn(f32) -> f32> Loop for Each<'_, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self(values, of) = self;
+        values.iter_mut().for_each(|x| *x = of(*x));
     }
 }
 

@@ -11,7 +11,7 @@ use super::basic_lstm::{basic_lstm, is_basic};
 use super::logistic::{in_vectors, logistic};
 use super::math::f32_of;
 use super::on_the_fly::OnTheFly;
-use super::rnn::{ByteRow, ByteWeights};
+use super::row_products::{ByteWeights, RowProducts};
 use crate::lowering::{Io, Lowered};
 use crate::ops::support::plain;
 
@@ -98,11 +98,9 @@ fn extents_of_state(call: &OperatorCall<'_, '_>) -> Lowered<[usize; 2]> {
     }
 }
 
-/// Where a gate's weights are.
+/// What becomes of the sums of a gate's products.
 #[derive(Clone, Copy, Debug)]
 struct Gate {
-    from_input: ByteWeights,
-    from_state: ByteWeights,
     peephole: Option<ByteWeights>,
     bias: usize,
     normalization: Option<usize>,
@@ -118,11 +116,10 @@ enum GateActivation {
 impl Gate {
     fn new(
         call: &OperatorCall<'_, '_>,
-        [input, state, peephole, bias, normalization]: [usize; 5],
-        extents: &Extents,
+        [_, _, peephole, bias, normalization]: [usize; 5],
+        units: usize,
         activation: GateActivation,
     ) -> Lowered<Self> {
-        let &Extents { depth, units, outputs, .. } = extents;
         let has = |index: usize| index < call.tensors() && call.has(index);
         floats(call, bias, &[units])?;
         let peephole = match has(peephole) {
@@ -133,34 +130,20 @@ impl Gate {
         if let Some(index) = normalization {
             floats(call, index, &[units])?;
         }
-        Ok(Self {
-            from_input: ByteWeights::new(call, input, &[units, depth])?,
-            from_state: ByteWeights::new(call, state, &[units, outputs])?,
-            peephole,
-            bias,
-            normalization,
-            activation,
-        })
+        Ok(Self { peephole, bias, normalization, activation })
     }
 
-    /// The gate's values of one batch, from its input, hidden state and cell state; `vectors` as
-    /// [`Extents::in_vectors`] gives them.
-    fn compute(
-        &self,
-        io: &Io<'_>,
-        isa: Isa,
-        rows: [ByteRow<'_>; 2],
-        cell: &[f32],
-        vectors: Range<usize>,
-        sums: &mut [f32],
-    ) {
+    /// What products are added to.
+    fn begin(&self, io: &Io<'_>, sums: &mut [f32]) {
         match self.normalization {
             Some(_) => sums.fill(0.0),
             None => io.input::<f32>(self.bias).copy_to(sums),
         }
-        for (row, weights) in rows.into_iter().zip([self.from_input, self.from_state]) {
-            row.add_products(isa, io.input::<i8>(weights.input), weights.scale, sums);
-        }
+    }
+
+    /// The gate's values of one batch, from its sums and cell state; `vectors` as
+    /// [`Extents::in_vectors`] gives them.
+    fn finish(&self, io: &Io<'_>, isa: Isa, cell: &[f32], vectors: Range<usize>, sums: &mut [f32]) {
         if let Some(weights) = self.peephole {
             let own = io.input::<i8>(weights.input).iter();
             for ((sum, &cell), weight) in sums.iter_mut().zip(cell).zip(own) {
@@ -176,9 +159,7 @@ impl Gate {
         }
         match self.activation {
             GateActivation::Logistic => logistic(isa, sums, vectors),
-            GateActivation::Of(activation) => {
-                sums.iter_mut().for_each(|sum| *sum = activation.apply(*sum));
-            }
+            GateActivation::Of(activation) => activation.apply_to(isa, sums),
         }
     }
 }
@@ -214,13 +195,15 @@ struct Layer {
     activation: Activation,
     cell_clip: f32,
     projection: Option<Projection>,
-    way: OnTheFly,
+    /// Of inputs and of the hidden state, by the weights of forget, cell, output and input gate.
+    from_input: RowProducts,
+    from_state: RowProducts,
     isa: Isa,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Projection {
-    weights: ByteWeights,
+    products: RowProducts,
     has_bias: bool,
     clip: f32,
 }
@@ -233,20 +216,26 @@ fn emit(call: &mut OperatorCall<'_, '_>, extents: Extents, asymmetric: usize) ->
         return Err(refused(0, kind).into());
     }
     let activation = call.activation(0)?;
-    let logistic = |at: [usize; 5]| Gate::new(call, at, &extents, GateActivation::Logistic);
+    let way = OnTheFly::new(call.flag(asymmetric)?);
+    let logistic = |at: [usize; 5]| Gate::new(call, at, units, GateActivation::Logistic);
     let input = if call.has(INPUT[0]) { Some(logistic(INPUT)?) } else { None };
     let (forget, output) = (logistic(FORGET)?, logistic(OUTPUT)?);
-    let cell = Gate::new(call, CELL, &extents, GateActivation::Of(activation))?;
+    let cell = Gate::new(call, CELL, units, GateActivation::Of(activation))?;
+    let gates = [FORGET, CELL, OUTPUT, INPUT];
+    let gates = &gates[..3 + usize::from(input.is_some())];
+    let weights = |at: usize| gates.iter().map(|gate| gate[at]).collect::<Vec<_>>();
+    let from_input = RowProducts::new(call, &weights(0), [units, depth], way)?;
+    let from_state = RowProducts::new(call, &weights(1), [units, outputs], way)?;
     floats(call, OUTPUT_STATE, &[batches, outputs])?;
     floats(call, CELL_STATE, &[batches, units])?;
     let projection = match call.has(PROJECTION) {
         true => {
-            let weights = ByteWeights::new(call, PROJECTION, &[outputs, units])?;
+            let products = RowProducts::new(call, &[PROJECTION], [outputs, units], way)?;
             let has_bias = call.has(PROJECTION_BIAS);
             if has_bias {
                 floats(call, PROJECTION_BIAS, &[outputs])?;
             }
-            Some(Projection { weights, has_bias, clip: call.real(2)? })
+            Some(Projection { products, has_bias, clip: call.real(2)? })
         }
         false if outputs != units => {
             let what = format!("{outputs} outputs of {units} units without a projection");
@@ -259,10 +248,20 @@ fn emit(call: &mut OperatorCall<'_, '_>, extents: Extents, asymmetric: usize) ->
     }
     call.set(1, &[batches, outputs])?;
     call.set(2, &[batches, units])?;
-    let (cell_clip, way) = (call.real(1)?, OnTheFly::new(call.flag(asymmetric)?));
-    let isa = call.isa();
-    let layer =
-        Layer { extents, input, forget, cell, output, activation, cell_clip, projection, way, isa };
+    let (cell_clip, isa) = (call.real(1)?, call.isa());
+    let layer = Layer {
+        extents,
+        input,
+        forget,
+        cell,
+        output,
+        activation,
+        cell_clip,
+        projection,
+        from_input,
+        from_state,
+        isa,
+    };
     let shape = call.result(0)?.shape;
     let work = 2 * batches * steps * 4 * units * (depth + outputs);
     let label = plain("tflite_lstm_on_the_fly", &shape, work as u64);
@@ -286,10 +285,11 @@ impl Layer {
         batches * (outputs + units) + 4 * units
     }
 
-    /// Bytes of the floats, and of the rows of input and hidden state.
+    /// Bytes of the floats, and what products take.
     fn scratch(&self) -> usize {
-        let Extents { depth, units, outputs, .. } = self.extents;
-        4 * self.floats() + depth + outputs.max(units)
+        let projection = self.projection.as_ref().map(|projection| &projection.products);
+        let products = [&self.from_input, &self.from_state].into_iter().chain(projection);
+        4 * self.floats() + products.map(RowProducts::scratch).max().unwrap_or(0)
     }
 
     fn run(&self, io: &Io<'_>, scratch: &mut [u8]) -> Result<(), String> {
@@ -304,10 +304,10 @@ impl Layer {
         for step in 0..steps {
             let states = hidden.chunks_exact_mut(outputs).zip(cells.chunks_exact_mut(units));
             for (batch, (hidden, cell)) in states.enumerate() {
-                poll::work(4 * units * (depth + outputs) + 8)?;
+                poll::work(4 * units + 8)?;
                 let row = step * strides[0] + batch * strides[1];
                 let values = input.slice(row * depth..(row + 1) * depth);
-                self.step(io, batch, values, State { hidden, cell }, gates, bytes);
+                self.step(io, batch, values, State { hidden, cell }, gates, bytes)?;
                 output.slice(row * outputs..(row + 1) * outputs).copy_from(In::of(hidden));
             }
         }
@@ -325,24 +325,24 @@ impl Layer {
         State { hidden, cell }: State<'_>,
         gates: &mut [f32],
         bytes: &mut [u8],
-    ) {
-        let Extents { depth, units, .. } = self.extents;
-        let (way, isa) = (self.way, self.isa);
-        let (of_input, of_hidden) = bytes.split_at_mut(depth);
+    ) -> Result<(), String> {
+        let (units, isa) = (self.extents.units, self.isa);
+        let own = [Some(&self.forget), Some(&self.cell), Some(&self.output), self.input.as_ref()];
+        let each = own.into_iter().flatten().zip(gates.chunks_exact_mut(units));
+        each.for_each(|(gate, sums)| gate.begin(io, sums));
+        let sums = &mut gates[..units * own.iter().flatten().count()];
+        self.from_input.add(io, values, sums, bytes)?;
+        self.from_state.add(io, In::of(&*hidden), sums, bytes)?;
         let (forget, rest) = gates.split_at_mut(units);
         let (fresh, rest) = rest.split_at_mut(units);
-        let (input, weighed) = rest.split_at_mut(units);
-        let rows = [
-            ByteRow::new(way, isa, values, of_input),
-            ByteRow::new(way, isa, In::of(&*hidden), of_hidden),
-        ];
+        let (weighed, input) = rest.split_at_mut(units);
         // The interpreter's gates: that of the input if there is one, cell, forget, output.
         let first = usize::from(self.input.is_some());
         let vectors = |gate: usize| self.extents.in_vectors(gate, batch);
-        self.forget.compute(io, isa, rows, cell, vectors(first + 1), forget);
-        self.cell.compute(io, isa, rows, cell, vectors(first), fresh);
+        self.forget.finish(io, isa, cell, vectors(first + 1), forget);
+        self.cell.finish(io, isa, cell, vectors(first), fresh);
         match &self.input {
-            Some(gate) => gate.compute(io, isa, rows, cell, vectors(0), input),
+            Some(gate) => gate.finish(io, isa, cell, vectors(0), input),
             None => {
                 input.iter_mut().zip(&*forget).for_each(|(input, forget)| *input = 1.0 - forget);
             }
@@ -353,22 +353,23 @@ impl Layer {
         {
             *cell = (*cell * forget + fresh * input).clamp(-limit, limit);
         }
-        self.output.compute(io, isa, rows, cell, vectors(first + 2), weighed);
-        for (weighed, cell) in weighed.iter_mut().zip(&*cell) {
-            *weighed *= self.activation.apply(*cell);
-        }
-        let Some(Projection { weights, has_bias, clip }) = self.projection else {
+        self.output.finish(io, isa, cell, vectors(first + 2), weighed);
+        // The gate of new values is not needed any more.
+        fresh.copy_from_slice(cell);
+        self.activation.apply_to(isa, fresh);
+        weighed.iter_mut().zip(&*fresh).for_each(|(weighed, cell)| *weighed *= cell);
+        let Some(Projection { products, has_bias, clip }) = &self.projection else {
             hidden.copy_from_slice(weighed);
-            return;
+            return Ok(());
         };
         match has_bias {
             true => io.input::<f32>(PROJECTION_BIAS).copy_to(hidden),
             false => hidden.fill(0.0),
         }
-        let row = ByteRow::new(way, isa, In::of(&*weighed), of_hidden);
-        row.add_products(isa, io.input::<i8>(weights.input), weights.scale, hidden);
-        if clip > 0.0 {
-            hidden.iter_mut().for_each(|x| *x = x.clamp(-clip, clip));
+        products.add(io, In::of(&*weighed), hidden, bytes)?;
+        if *clip > 0.0 {
+            hidden.iter_mut().for_each(|x| *x = x.clamp(-clip, *clip));
         }
+        Ok(())
     }
 }

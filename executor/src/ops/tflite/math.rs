@@ -51,6 +51,7 @@ pub(super) fn narrow(x: f64) -> f32 {
 /// The hyperbolic tangent as TFLite's layers fuse it: a quotient of polynomials of degrees 9 and 8,
 /// each step rounded to single precision, within three units in the last place of the true one. It
 /// is 1 from the number on where the quotient first is.
+#[inline(always)]
 pub(super) fn rational_tanh(x: f32) -> f32 {
     const ONE_FROM: f32 = 7.907_389_6;
     // From the highest power on; the numerator's are over `x` cubed.

@@ -47,6 +47,7 @@ mod products;
 mod random;
 mod reduce;
 mod rnn;
+mod row_products;
 mod scatter;
 mod segments;
 mod shapes;

@@ -21,6 +21,9 @@ impl RowBytes {
     /// Signed bytes whose zero point is taken off later, or is 0.
     pub(super) const SIGNED: Self = Self { flip: 0, zero_point: 0 };
 
+    /// Unsigned bytes whose zero point is 128.
+    pub(super) const UNSIGNED_HALF: Self = Self { flip: 0x80, zero_point: 0 };
+
     /// Those of a tensor; `None` unless it is of bytes.
     pub(super) fn of(rows: &Arg) -> Option<Self> {
         match rows.kind {
@@ -66,21 +69,33 @@ impl ByteProducts {
             ElementKind::U8 => (0x80, weights.zero_point - 128),
             _ => return Ok(None),
         };
-        let units = bytes.len().checked_div(depth).unwrap_or(0);
-        // The sums of weights, the bias, and what each unit starts with.
-        call.claim(12 * units)?;
         let values: std::borrow::Cow<'_, [i8]> = match flip {
             0 => bytes.typed::<i8>().into(),
             _ => bytes.as_slice().iter().map(|byte| (byte ^ flip).cast_signed()).collect(),
         };
+        let packed = Self::packed(call, &values, depth, rows, bias)?;
+        Ok(packed.map(|packed| Self { weights_zero, ..packed }))
+    }
+
+    /// Packs rows of signed bytes of `depth`, whose zero point is 0.
+    pub(super) fn packed(
+        call: &mut OperatorCall<'_, '_>,
+        values: &[i8],
+        depth: usize,
+        rows: RowBytes,
+        bias: Option<&[i32]>,
+    ) -> Lowered<Option<Self>> {
+        let units = values.len().checked_div(depth).unwrap_or(0);
+        // The sums of weights, the bias, and what each unit starts with.
+        call.claim(12 * units)?;
         let zeros = if bias.is_none() { vec![0; units] } else { Vec::new() };
         let bias = bias.unwrap_or(&zeros);
-        let Some(packed) = GemvBytes::new(call.isa(), &values, depth, rows.zero_point, bias) else {
+        let Some(packed) = GemvBytes::new(call.isa(), values, depth, rows.zero_point, bias) else {
             return Ok(None);
         };
         let sum = |row: &[i8]| row.iter().map(|&weight| i32::from(weight)).sum();
         let sums = values.chunks_exact(depth).map(sum).collect();
-        Ok(Some(Self { packed, rows, depth, weights_zero, sums }))
+        Ok(Some(Self { packed, rows, depth, weights_zero: 0, sums }))
     }
 
     /// The form that was chosen.
