@@ -10,7 +10,8 @@
 //!                   attention_f32: products of queries, keys and values, by blocks of rows
 //!   gemv/           gemv_f32, gemv_i8: few rows, weights streamed once; gemv_blocks_i4: weights of
 //!                   4 bits with a scale for each block
-//!   convolution/    patches, windows: a convolution's implicit matrix; lines: rows of outputs;
+//!   convolution/    patches, windows: a convolution's implicit matrix; padded: a small image with
+//!                   its padding; lines: rows of outputs;
 //!                   chain: convolutions one behind the other, some rows at a time;
 //!                   transposed_products: products that are floats each, added up
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
@@ -45,6 +46,7 @@ mod gemv {
 mod convolution {
     pub mod chain;
     pub mod lines;
+    mod padded;
     pub mod patches;
     pub mod transposed_products;
     pub mod windows;

@@ -138,16 +138,16 @@ impl Groups {
         let label = Label { form: depthwise.isa(), ..label };
         let batches = windows.output.batches;
         let sizes = [image, pixels * channels];
-        let scratch = 4 * (sizes[0] + sizes[1]);
+        let scratch = 4 * (sizes[0] + sizes[1]) + depthwise.scratch_bytes();
         call.emit_bands(label, scratch, batches, move |mut io, batches| {
             let inputs = io.inputs_and_outputs();
             let bias = has_bias.then(|| inputs.input::<f32>(2));
             let (integers, sums) = io.scratch_slice::<f32>().split_at_mut(sizes[0]);
-            let sums = &mut sums[..sizes[1]];
+            let (sums, room) = sums.split_at_mut(sizes[1]);
             for batch in batches {
                 let from = inputs.input::<f32>(0).slice(batch * image..(batch + 1) * image);
                 let of = OnTheFly::Asymmetric.quantise_to_floats(isa, from, integers);
-                depthwise.compute(In::of(&*integers), Out::of(&mut *sums), 0..lines, &mut [])?;
+                depthwise.compute(In::of(&*integers), Out::of(&mut *sums), 0..lines, room)?;
                 let first = batch * sizes[1];
                 let output = inputs.output::<f32>(0).slice(first..first + sizes[1]);
                 for (pixel, sums) in poll::each(sums.chunks(channels).enumerate(), channels / 4) {

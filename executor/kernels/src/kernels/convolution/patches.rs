@@ -93,6 +93,11 @@ impl Patches {
         (self.filter_h - 1) * self.dilation_h + 1
     }
 
+    /// Pixels of a line of the image under a window.
+    pub(crate) fn reach_w(&self) -> usize {
+        (self.filter_w - 1) * self.dilation_w + 1
+    }
+
     /// Lines of the image that some lines of outputs read; of a single batch.
     pub fn input_lines(&self, lines: &Range<usize>) -> Range<usize> {
         let end = lines.end.saturating_sub(1) * self.stride_h + self.reach_h();

@@ -65,6 +65,18 @@ const PADDING: usize = 16;
 const CLASHING: usize = 256;
 const CLASHING_POWER: usize = 64;
 
+/// Floats of an image with its padding up to which it is copied, for each line or column of a window
+/// beyond the first. Of small images the borders, pieces with windows of their own, take more than
+/// the middle: 8x8 pixels of 16 channels 0.5 of the time, 14x14 of 8 channels 0.65.
+const COPIED_ELEMENTS: usize = 3584;
+
+/// Returns whether windows are those of a copy of the image with its padding, where weights are
+/// numbers: others would not leave out what is beyond the image.
+fn copies(p: &Patches) -> bool {
+    let most = COPIED_ELEMENTS * (p.filter_h.max(p.filter_w) - 1).min(8);
+    p.is_padded() && p.padded_elements(p.out_height) <= most
+}
+
 /// Nanoseconds of the pixels that a kernel gets at a time, about, where there are many.
 const REGION_NS: usize = 500_000;
 
@@ -73,6 +85,8 @@ const REGION_NS: usize = 500_000;
 pub struct Depthwise {
     variant: Variant<Run>,
     patches: Patches,
+    /// True if windows are those of a copy of the image with its padding.
+    is_copied: bool,
     padded: usize,
     /// The bias, then a line per tap; what they are padded with are the same again.
     weights: Packed,
@@ -125,7 +139,8 @@ impl Depthwise {
                 to.chunks_mut(channels).for_each(|to| to.copy_from_slice(&from[..to.len()]));
             }
         })?;
-        Some(Self { variant, patches, padded, weights: packed, low, high })
+        let is_copied = copies(&patches) && packed.typed::<f32>().iter().all(|it| it.is_finite());
+        Some(Self { variant, patches, is_copied, padded, weights: packed, low, high })
     }
 
     /// The variant that was chosen.
@@ -149,7 +164,7 @@ impl Convolution for Depthwise {
     }
 
     fn scratch_bytes(&self) -> usize {
-        0
+        if self.is_copied { self.patches.padded_elements(self.patches.out_height) * 4 } else { 0 }
     }
 
     /// Few, and each read once.
@@ -162,9 +177,43 @@ impl Convolution for Depthwise {
         image: Pitched<*const f32>,
         output: Pitched<*mut f32>,
         lines: Range<usize>,
-        _scratch: &mut [f32],
+        scratch: &mut [f32],
     ) {
-        let (p, step, channels) = (&self.patches, image.pitch, self.patches.channels);
+        if !self.is_copied {
+            // SAFETY: as the caller promises.
+            return unsafe { self.windows(&self.patches, image, output, lines) };
+        }
+        let (height, mut first) = (self.patches.out_height, lines.start);
+        while first < lines.end {
+            let (batch, line) = (first / height, first % height);
+            let own = line..height.min(line + lines.end - first);
+            let (copy, count) = (scratch.as_mut_ptr(), own.len());
+            let padded = self.patches.of_padded(count);
+            let image_of_lines = Pitched { start: copy.cast_const(), pitch: padded.channels };
+            let output = Pitched { start: output.row(first * padded.out_width), ..output };
+            // SAFETY: as the caller promises, and of all windows of these lines in the copy.
+            unsafe {
+                self.patches.copy_padded(self.variant.isa, image, batch, own, copy);
+                self.windows(&padded, image_of_lines, output, 0..count);
+            }
+            first += count;
+        }
+    }
+}
+
+impl Depthwise {
+    /// Some lines of outputs, by windows that keep to the image.
+    ///
+    /// # Safety
+    /// As for [`Convolution::run`], with these patches.
+    unsafe fn windows(
+        &self,
+        p: &Patches,
+        image: Pitched<*const f32>,
+        output: Pitched<*mut f32>,
+        lines: Range<usize>,
+    ) {
+        let (step, channels) = (image.pitch, p.channels);
         let packed = self.weights.typed::<f32>();
         let weight_line = p.filter_w * self.padded;
         each_region(p, lines, |region| {

@@ -29,11 +29,12 @@ fn every_variant_gives_the_convolution() {
                 let conv = Depthwise::new(variant.isa, patches, &weights, &bias, range).unwrap();
                 let mut got = vec![99.0; (patches.rows() + 1) * channels];
                 for lines in [0..1, 1..patches.lines()] {
-                    conv.compute(In::of(&image), Out::of(&mut got), lines, &mut []).unwrap();
+                    conv.compute(In::of(&image), Out::of(&mut got), lines, &mut room(&conv))
+                        .unwrap();
                 }
                 let want = &got[..patches.rows() * channels];
                 check_apart(&image, channels, want, channels, 99.0, |image, output| {
-                    conv.compute(image, output, 0..patches.lines(), &mut []).unwrap();
+                    conv.compute(image, output, 0..patches.lines(), &mut room(&conv)).unwrap();
                 });
                 for (at, (&y, &want)) in got.iter().zip(&wanted).enumerate() {
                     assert!(
@@ -74,7 +75,7 @@ fn ordered_sums_are_those_of_a_plain_loop_to_the_bit() {
                 let conv = conv.unwrap();
                 let mut got = vec![99.0f32; patches.rows() * channels];
                 let (image, output) = (In::of(&image), Out::of(&mut got));
-                conv.compute(image, output, 0..patches.lines(), &mut []).unwrap();
+                conv.compute(image, output, 0..patches.lines(), &mut room(&conv)).unwrap();
                 let got: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
                 assert_eq!(got, want, "{:?} {patches:?}", variant.isa);
             }
@@ -95,7 +96,7 @@ fn weights_beyond_the_image_count_nothing() {
             let conv = conv.unwrap();
             let mut got = vec![0.0; patches.rows() * channels];
             let lines = 0..patches.lines();
-            conv.compute(In::of(&image), Out::of(&mut got), lines, &mut []).unwrap();
+            conv.compute(In::of(&image), Out::of(&mut got), lines, &mut room(&conv)).unwrap();
             assert!(patches.top > 0 && patches.left > 0);
             assert!(got[..channels].iter().all(|y| y.is_finite()), "{:?}: {}", variant.isa, got[0]);
             let middle = (patches.out_width + 1) * channels;
@@ -121,7 +122,7 @@ fn far_borders_and_far_taps_read_no_memory() {
             assert_eq!(conv.scratch_bytes(), 0);
             let mut got = vec![0.0; patches.rows() * CLASHING];
             let lines = 0..patches.lines();
-            conv.compute(In::of(&pixels), Out::of(&mut got), lines, &mut []).unwrap();
+            conv.compute(In::of(&pixels), Out::of(&mut got), lines, &mut room(&conv)).unwrap();
             // The first pixel alone is met, by the window or the tap in the middle.
             for (at, got) in got.iter().enumerate() {
                 let met = at / CLASHING == patches.rows() / 2;
@@ -130,4 +131,9 @@ fn far_borders_and_far_taps_read_no_memory() {
             }
         }
     }
+}
+
+/// Work memory.
+fn room(of: &Depthwise) -> Vec<f32> {
+    vec![f32::NAN; of.scratch_bytes() / 4]
 }

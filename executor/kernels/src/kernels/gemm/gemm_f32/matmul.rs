@@ -215,8 +215,9 @@ impl MatrixProduct {
         let whole =
             Tile { input, row_stride, segments, len: depth, output, stride, rows, ..Tile::EMPTY };
         self.panels.each(packed.as_ptr(), depth, |panel| {
+            let cut = self.panels.cut(panel, depth, rows);
             // SAFETY: the rows are there, and panels as packed.
-            unsafe { self.panels.tiles(panel, &whole, 0, &mut Ahead::none()) };
+            unsafe { self.panels.tiles(panel, &whole, &cut, 0, &mut Ahead::none()) };
         });
         Ok(())
     }

@@ -74,7 +74,23 @@ impl Panels {
         if self.variant.isa == Isa::Scalar { 1 } else { 16 }
     }
 
-    /// Cuts a tile of any number of rows and takes it with a panel, the first `skipped` floats of
+    /// How tiles of so many rows are cut, for rows of `depth` elements.
+    #[inline]
+    pub(super) fn cut(&self, panel: &Panel, depth: usize, rows: usize) -> Cut {
+        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
+        // fewer: a tile takes a millisecond or so at the most.
+        let depth = depth.max(1);
+        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
+        let count = rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1)).max(1);
+        // Tiles are reported together while they are small: a report for each would take a
+        // hundredth of their time.
+        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
+        let (each, more) = (rows / count, rows % count);
+        let reported_ns = row_ns * rows.div_ceil(count);
+        Cut { depth, count, each, more, reported, reported_ns }
+    }
+
+    /// Takes a tile of any number of rows, cut as said, with a panel, the first `skipped` floats of
     /// weights left out, and asks for what is `ahead` meanwhile.
     ///
     /// # Safety
@@ -84,26 +100,19 @@ impl Panels {
         &self,
         panel: &Panel,
         whole: &Tile,
+        cut: &Cut,
         skipped: usize,
         ahead: &mut Ahead,
     ) {
-        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
-        // fewer: a tile takes a millisecond or so at the most.
-        let depth = (whole.segments.0 * whole.segments.1 * whole.len).max(1);
-        let row_ns = (depth * panel.columns / self.per_ns()).max(1);
-        let count = whole.rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1));
-        // Tiles are reported together while they are small: a report for each would take a
-        // hundredth of their time.
-        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
         let mut first = 0;
-        for tile in 0..count {
-            if tile % reported == 0 {
-                let tiles = reported.min(count - tile);
-                if poll::work(row_ns * tiles * whole.rows.div_ceil(count)).is_err() {
+        for tile in 0..cut.count {
+            if cut.count == 1 || tile % cut.reported == 0 {
+                let tiles = cut.reported.min(cut.count - tile);
+                if poll::work(cut.reported_ns * tiles).is_err() {
                     return;
                 }
             }
-            let rows = whole.rows / count + usize::from(tile < whole.rows % count);
+            let rows = cut.each + usize::from(tile < cut.more);
             let step = ahead.step(panel.width.columns, rows);
             let tile = Tile {
                 // What is at hand costs nothing; what is no memory would be looked for each time.
@@ -119,10 +128,24 @@ impl Panels {
             };
             // SAFETY: as the caller promises; `best` chose what the machine has.
             unsafe { (panel.width.run)(&tile) };
-            ahead.next = ahead.next.wrapping_byte_add(depth * step);
+            ahead.next = ahead.next.wrapping_byte_add(cut.depth * step);
             first += rows;
         }
     }
+}
+
+/// Tiles of about as many rows each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Elements of a row.
+    depth: usize,
+    count: usize,
+    /// Rows of each, and how many of them have one more.
+    each: usize,
+    more: usize,
+    /// How many tiles are reported at a time, and what one takes.
+    reported: usize,
+    reported_ns: usize,
 }
 
 /// A panel of weights.

@@ -49,7 +49,7 @@ impl Bands {
         let element = encoding.element();
         let in_place = encoding == Encoding::Bytes && p.is_direct() && p.channels.is_multiple_of(4);
         let pixel = p.channels * element;
-        let line_bytes = if in_place { p.in_width } else { reach_w(p) } * pixel;
+        let line_bytes = if in_place { p.in_width } else { p.padded_width() } * pixel;
         let across = if p.dilation_w == 1 { 1 } else { p.filter_w };
         let start = |at: usize| {
             at / across * p.dilation_h * line_bytes + at % across * p.dilation_w * pixel
@@ -156,7 +156,8 @@ impl Bands {
         if self.one_run() {
             return (1, lines * width, 0);
         }
-        let pixels = if self.in_place { self.patches.in_width } else { reach_w(&self.patches) };
+        let pixels =
+            if self.in_place { self.patches.in_width } else { self.patches.padded_width() };
         (lines, width, self.patches.stride_h * pixels * self.pixel(pitch))
     }
 
@@ -281,9 +282,4 @@ struct Source {
     zero: u8,
     /// Bytes of a pixel in the copy.
     pixel: usize,
-}
-
-/// Pixels of a line of the image, with its padding, that windows reach over.
-fn reach_w(p: &Patches) -> usize {
-    (p.out_width.max(1) - 1) * p.stride_w + (p.filter_w - 1) * p.dilation_w + 1
 }
