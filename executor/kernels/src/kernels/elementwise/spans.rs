@@ -91,10 +91,62 @@ impl Spans {
                 each(inputs.map(|it| self.part(it, part.clone())), self.result(output, part))
             });
         }
-        match self.sizes {
-            [1, 1] => self.in_blocks::<N, BLOCK>(inputs, output, each),
-            _ => self.in_blocks::<N, { 4 * BLOCK }>(inputs, output, each),
+        let widest = self.sizes[0].max(self.sizes[1]);
+        match self.whole_rows(&inputs, output) {
+            Some(row) if self.len > FEW_ROWS * row => {
+                // Clearing blocks that stay empty would take as long as a few rows.
+                match self.len * widest {
+                    0..=SMALL => self.in_blocks::<N, SMALL>(row, inputs, output, each),
+                    _ if widest == 1 => self.in_blocks::<N, BLOCK>(row, inputs, output, each),
+                    _ => self.in_blocks::<N, { 4 * BLOCK }>(row, inputs, output, each),
+                }
+            }
+            _ => self.in_rows(inputs, output, each),
         }
+    }
+
+    /// Elements of the rows of all operands that lie apart, which are of as many, if whole rows are
+    /// asked for and they are short.
+    #[inline]
+    fn whole_rows<const N: usize>(
+        self,
+        inputs: &[Along<'_, u8>; N],
+        output: Rows<Out<'_, u8>>,
+    ) -> Option<usize> {
+        let [width, width_out] = self.widths();
+        let mut row = whole_row(output, self.to, width_out);
+        for it in inputs.iter().filter(|it| it.moves) {
+            row = match (row, whole_row(it.rows, it.from, width)) {
+                (Some(0), other) | (other, Some(0)) => other,
+                (one, other) => one.filter(|_| one == other),
+            };
+        }
+        row.filter(|&row| row < LONG && row > 0 && self.len.is_multiple_of(row))
+    }
+
+    /// Row by row, as far as rows of all operands reach.
+    #[inline(never)]
+    fn in_rows<const N: usize>(
+        self,
+        inputs: [Along<'_, u8>; N],
+        output: Rows<Out<'_, u8>>,
+        each: &mut Each<'_, N>,
+    ) -> Result<(), String> {
+        let (Self { len, to, .. }, [width, width_out]) = (self, self.widths());
+        let mut at = 0;
+        while at < len {
+            poll::work(BLOCK * ELEMENT_NS)?;
+            let count = inputs
+                .iter()
+                .filter(|it| it.moves)
+                .map(|it| it.rows.left(width.bytes(it.from + at)) >> width.0)
+                .fold(output.left(width_out.bytes(to + at)) >> width_out.0, usize::min)
+                .min(len - at);
+            let here = at..at + count;
+            each(inputs.map(|it| self.part(it, here.clone())), self.result(output, here))?;
+            at += count;
+        }
+        Ok(())
     }
 
     fn widths(self) -> [Width; 2] {
@@ -113,10 +165,11 @@ impl Spans {
         output.piece(self.widths()[1].range(self.to + part.start..self.to + part.end))
     }
 
-    /// `BYTES` of an operand at a time, where its rows lie apart.
+    /// `BYTES` of an operand at a time, where its rows, of `row` elements, lie apart.
     #[inline(never)]
     fn in_blocks<const N: usize, const BYTES: usize>(
         self,
+        row: usize,
         inputs: [Along<'_, u8>; N],
         output: Rows<Out<'_, u8>>,
         each: &mut Each<'_, N>,
@@ -124,49 +177,29 @@ impl Spans {
         let (Self { len, to, .. }, [width, width_out]) = (self, self.widths());
         let block = BYTES >> width.0.max(width_out.0);
         let (mut sources, mut results) = ([[0; BYTES]; N], [0; BYTES]);
-        let (mut at, mut row) = (0, whole_row(output, to, width_out));
-        for it in inputs.iter().filter(|it| it.moves) {
-            row = match (row, whole_row(it.rows, it.from, width)) {
-                (Some(0), other) | (other, Some(0)) => other,
-                (one, other) => one.filter(|_| one == other),
-            };
-        }
-        let row =
-            row.filter(|&row| row < LONG && row <= block && row > 0 && len.is_multiple_of(row));
-        while at < len {
+        // Of rows alike as many as fit.
+        let most = (block / row.max(1) * row).max(1);
+        for at in (0..len).step_by(most) {
             poll::work(BLOCK * ELEMENT_NS)?;
-            let count = match row {
-                // Of rows alike as many as fit.
-                Some(row) => (block / row * row).min(len - at),
-                None => inputs
-                    .iter()
-                    .filter(|it| it.moves)
-                    .map(|it| it.rows.left(width.bytes(it.from + at)) >> width.0)
-                    .fold(output.left(width_out.bytes(to + at)) >> width_out.0, usize::min)
-                    .min(len - at),
-            };
-            let here = at..at + count;
-            let near = row.is_some();
+            let here = at..len.min(at + most);
             let mut buffers = sources.iter_mut();
             let from = inputs.map(|it| match buffers.next() {
-                Some(buffer) if near && it.moves && !it.rows.is_one_piece() => {
-                    let start = it.from + at;
-                    let buffer = &mut buffer[..width.bytes(count)];
-                    let near = Out::of(buffer).into();
-                    copy_rows(it.rows, width.range(start..start + count), near, 0);
+                Some(buffer) if it.moves && !it.rows.is_one_piece() => {
+                    let part = width.range(it.from + here.start..it.from + here.end);
+                    let buffer = &mut buffer[..part.len()];
+                    copy_rows(it.rows, part, Out::of(buffer).into(), 0);
                     In::of(buffer)
                 }
                 _ => self.part(it, here.clone()),
             });
-            if near && !output.is_one_piece() {
-                let bytes = width_out.bytes(count);
+            if output.is_one_piece() {
+                each(from, self.result(output, here))?;
+            } else {
+                let bytes = width_out.bytes(here.len());
                 each(from, Out::of(&mut results[..bytes]))?;
                 let made: Rows<In<'_, u8>> = In::of(&results[..bytes]).into();
                 copy_rows(made, 0..bytes, output, width_out.bytes(to + at));
-            } else {
-                each(from, self.result(output, here))?;
             }
-            at += count;
         }
         Ok(())
     }
@@ -198,6 +231,12 @@ const ELEMENT_NS: usize = 8;
 
 /// Elements of an operand at a time, if they are of up to 4 bytes.
 const BLOCK: usize = 512;
+
+/// So many rows are sooner taken one by one than through a block.
+const FEW_ROWS: usize = 4;
+
+/// Bytes of an operand below which blocks are small.
+const SMALL: usize = 512;
 
 /// Rows of so many elements are worth a call.
 const LONG: usize = 256;
