@@ -200,44 +200,56 @@ impl Response {
     }
 }
 
-/// A line at a time: squares with a margin on both sides, and the sums of their windows, the
+/// Some lines at a time: squares with a margin between lines, and the sums of their windows, the
 /// powers of which come of logarithms.
 fn emit_lrn_of_lines<T: Real>(op: &mut OpBuilder<'_>, len: usize, response: Response) -> Lowered {
     let Response { radius, bias, alpha, beta } = response;
     let (isa, shape, radius) = (op.isa(), op.output(0)?.shape, radius.min(len));
     let [log, exp] = [Function::Log, Function::Exp].map(|function| Map::new(isa, function));
     let label = compiled(isa, "local_response_normalization", &shape, 0);
-    let with_margins = len + 2 * radius;
-    op.emit_with_scratch(label, (with_margins + len) * 4, move |mut io: Io<'_>| {
+    let stride = (len + radius).max(1);
+    let lines = shape.elements() / len.max(1);
+    let most = (poll::CHUNK / stride).clamp(1, lines.max(1));
+    let with_margins = most * stride + 2 * radius;
+    op.emit_with_scratch(label, (with_margins + most * stride) * 4, move |mut io: Io<'_>| {
         let (input, output) = (io.input::<T>(0), io.output::<T>(0));
         let scratch = io.scratch_slice::<f32>();
         poll::fill(scratch, 0.0)?;
         let (squares, sums) = scratch.split_at_mut(with_margins);
-        for first in (0..output.len()).step_by(len) {
-            let (input, output) =
-                (input.slice(first..first + len), output.slice(first..first + len));
-            map(isa, input, Out::of(&mut squares[radius..radius + len]), |x: T| {
-                x.to_f32() * x.to_f32()
-            });
+        for first in (0..lines).step_by(most) {
+            let count = most.min(lines - first);
+            let places = first * len..(first + count) * len;
+            let (input, output) = (input.slice(places.clone()), output.slice(places));
+            let each = (0..count).map(|line| (line * len..(line + 1) * len, line * stride));
+            for (own, start) in each.clone() {
+                let squares = &mut squares[radius + start..radius + start + len];
+                map(isa, input.slice(own), Out::of(squares), |x: T| x.to_f32() * x.to_f32());
+            }
+            // Those of margins are of no use, but in vectors they cost nothing.
+            let sums = &mut sums[..count * stride];
             poll::fill(sums, 0.0)?;
             for offset in 0..=2 * radius {
-                poll::work(len)?;
-                let (sums, b) = (Out::of(sums), In::of(&squares[offset..offset + len]));
+                poll::work(sums.len())?;
+                let b = In::of(&squares[offset..offset + sums.len()]);
+                let sums = Out::of(sums);
                 isa.run(Zip { a: sums.as_in(), b, output: sums, each: std::ops::Add::add });
             }
+            poll::work(sums.len() * 10)?;
             let of_all = Out::of(sums);
             map(isa, of_all.as_in(), of_all, |sum: f32| bias + alpha * sum);
             if beta.to_bits() == 0.5f32.to_bits() {
                 map(isa, of_all.as_in(), of_all, |x: f32| 1.0 / x.sqrt());
             } else {
-                poll::work(len * 8)?;
                 log.compute(of_all.as_in(), of_all);
                 map(isa, of_all.as_in(), of_all, |x: f32| x * -beta);
                 exp.compute(of_all.as_in(), of_all);
             }
-            poll::work(len * 2)?;
-            output
-                .fill(input.iter().zip(&*sums).map(|(x, factor)| T::from_f32(x.to_f32() * factor)));
+            for (own, start) in each {
+                let (input, output) = (input.slice(own.clone()), output.slice(own));
+                let factors = of_all.as_in().slice(start..start + len);
+                let each = input.iter().zip(factors.iter());
+                output.fill(each.map(|(x, factor)| T::from_f32(x.to_f32() * factor)));
+            }
         }
         Ok(())
     });

@@ -343,18 +343,28 @@ impl<T: Quantised> Loop for FewShares<'_, T> {
                 *sum += (q.cast_unsigned() + (1 << 11)) >> 12;
             }
         }
-        // Apart, for vectors of each.
-        let (mut fractions, mut addends, mut shifts) = ([0; ROWS], [0; ROWS], [0; ROWS]);
-        for (row, &sum) in sums.iter().enumerate() {
-            let of = ShortShare::of(sum);
-            (fractions[row], addends[row], shifts[row]) = (of.fraction, of.addend, of.shift);
+        // A number of each row at a time, for vectors.
+        let mut leading = [0u32; ROWS];
+        leading.iter_mut().zip(&sums).for_each(|(to, sum)| *to = sum.leading_zeros());
+        let mut scaled = [0i32; ROWS];
+        for ((scaled, &sum), &leading) in scaled.iter_mut().zip(&sums).zip(&leading) {
+            *scaled = ShortShare::scaled(sum, leading);
+        }
+        let mut fractions = [0u32; ROWS];
+        for (fraction, &scaled) in fractions.iter_mut().zip(&scaled) {
+            *fraction = one_over_one_plus(scaled).cast_unsigned();
+        }
+        let (mut addends, mut shifts) = ([0u64; ROWS], [0u64; ROWS]);
+        for ((addend, shift), &leading) in addends.iter_mut().zip(&mut shifts).zip(&leading) {
+            let (own, by) = ShortShare::rounding(leading);
+            (*addend, *shift) = (own, u64::from(by));
         }
         for (k, column) in values.iter().enumerate() {
             let mut shares = [0; ROWS];
             for (row, share) in shares.iter_mut().enumerate() {
-                let (fraction, addend, shift) = (fractions[row], addends[row], shifts[row]);
-                let of = ShortShare { fraction, addend, shift };
-                *share = of.apply(column[row].cast_unsigned()) - T::TO_UNSIGNED;
+                let product = u64::from(column[row].cast_unsigned()) * u64::from(fractions[row]);
+                let of = (product + addends[row]) >> (shifts[row] & 63);
+                *share = of.min(255) as i32 - T::TO_UNSIGNED;
             }
             for (row, share) in shares.into_iter().enumerate() {
                 to.set(row * count + k, T::from_i32(share));
@@ -376,10 +386,22 @@ impl ShortShare {
     #[inline(always)]
     fn of(sum: u32) -> Self {
         let leading = sum.leading_zeros();
-        let scaled = sum.wrapping_shl(leading).cast_signed().wrapping_sub(i32::MIN);
+        let fraction = one_over_one_plus(Self::scaled(sum, leading)).cast_unsigned();
+        let (addend, shift) = Self::rounding(leading);
+        Self { fraction, addend, shift }
+    }
+
+    /// The fraction of a sum above its highest bit.
+    #[inline(always)]
+    fn scaled(sum: u32, leading: u32) -> i32 {
+        (sum << (leading & 31)).cast_signed().wrapping_sub(i32::MIN)
+    }
+
+    /// What is added to a product with a sum's fraction, and by how much that is shifted.
+    #[inline(always)]
+    fn rounding(leading: u32) -> (u64, u32) {
         let right = 35 - leading;
-        let fraction = one_over_one_plus(scaled).cast_unsigned();
-        Self { fraction, addend: (1 << 30) + (1u64 << (30 + right)), shift: 31 + right }
+        ((1 << 30) + (1u64 << (30 + right)), 31 + right)
     }
 
     /// A share in 256ths, 255 at most.

@@ -95,9 +95,11 @@ fn emit_bytes(
     let (wide, line) = (from.width * from.channels, to.width * to.channels);
     let isa = call.isa();
     let label = compiled(isa, "tflite_resize_bilinear", shape, 0);
-    call.emit_bands(label, 4 * wide, to.batches * to.height, move |mut io, band| {
+    let scratch = 4 * (wide + BLOCK);
+    call.emit_bands(label, scratch, to.batches * to.height, move |mut io, band| {
         let (input, output) = (io.input::<i8>(0), io.output::<i8>(0));
-        let between = &mut io.scratch_slice::<i32>()[..wide];
+        let between = &mut io.scratch_slice::<i32>()[..wide + BLOCK];
+        between[wide..].fill(0);
         for row in band {
             poll::work(wide / 4 + line / 2)?;
             let (batch, y) = (row / to.height, rows[row % to.height]);
@@ -105,7 +107,7 @@ fn emit_bytes(
                 let start = from.at(batch, y, 0, 0);
                 input.slice(start..start + wide)
             });
-            isa.run(Lines { lines, weight: low(y.weight), between });
+            isa.run(Lines { lines, weight: low(y.weight), between: &mut between[..wide] });
             let (columns, channels) = (columns.as_slice(), from.channels);
             let output = output.slice(row * line..(row + 1) * line);
             isa.run(Pixels { between, columns, channels, output });
@@ -143,7 +145,10 @@ impl Loop for Lines<'_> {
     }
 }
 
-/// Pixels of a line, each between two of another.
+/// Channels of a pixel that are computed at a time.
+const BLOCK: usize = 16;
+
+/// Pixels of a line, each between two of another, behind which there is a block more.
 struct Pixels<'a> {
     between: &'a [i32],
     columns: &'a [Between],
@@ -154,25 +159,24 @@ struct Pixels<'a> {
 impl Loop for Pixels<'_> {
     #[inline(always)]
     fn run(self) {
-        const BLOCK: usize = 16;
-        let channels = self.channels;
-        for (at, x) in self.columns.iter().enumerate() {
+        let Self { between, columns, channels, output } = self;
+        for (at, x) in columns.iter().enumerate() {
             let weight = low(x.weight);
             let weights = [1024 - weight, weight];
-            let [a, b] = [x.low, x.high].map(|x| &self.between[x * channels..(x + 1) * channels]);
-            let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<BLOCK>(), b.as_chunks::<BLOCK>());
-            let mut place = at * channels;
-            for (a, b) in a.iter().zip(b) {
+            for first in (0..channels).step_by(BLOCK) {
+                let [a, b] = [x.low, x.high].map(|x| &between[x * channels + first..][..BLOCK]);
                 let mut values = [0; BLOCK];
                 for ((value, &a), &b) in values.iter_mut().zip(a).zip(b) {
                     *value = rounded([a, b], weights);
                 }
-                self.output.set_block(place, values);
-                place += BLOCK;
-            }
-            for (&a, &b) in a_rest.iter().zip(b_rest) {
-                self.output.set(place, rounded([a, b], weights));
-                place += 1;
+                // What is no channel of this pixel is written over with the next one.
+                let place = at * channels + first;
+                if place + BLOCK <= output.len() {
+                    output.set_block(place, values);
+                } else {
+                    let rest = values.iter().take(channels - first);
+                    rest.enumerate().for_each(|(at, &value)| output.set(place + at, value));
+                }
             }
         }
     }
@@ -204,9 +208,10 @@ mod tests {
             let columns = places.map(|(low, high, weight)| Between { low, high, weight });
             let weights = [-512, 0, 700, 1023];
             for (isa, weight) in Isa::all().flat_map(|isa| weights.map(|weight| (isa, weight))) {
-                let mut between = vec![0; wide];
+                let mut between = vec![0; wide + BLOCK];
                 let given = [0, 1].map(|line: usize| In::of(&lines[line]));
-                isa.run(Lines { lines: given, weight, between: &mut between });
+                let of_lines = &mut between[..wide];
+                isa.run(Lines { lines: given, weight, between: of_lines });
                 let mut output = vec![0; columns.len() * channels];
                 let to = Out::of(&mut output);
                 isa.run(Pixels { between: &between, columns: &columns, channels, output: to });

@@ -189,6 +189,7 @@ pub fn tanh<T: Fixed>(a: T, m: i32) -> T {
 /// The natural logarithm, in format `to`, of a number in format `from` that is not below 1.
 ///
 /// The number is `2^k` times a rest near `2^(-1/4)`, which a quotient of polynomials takes.
+#[inline(always)]
 pub fn log_from_one(x: i32, from: i32, to: i32) -> i32 {
     const LOG_2: i32 = 1_488_522_236;
     const ROOT_OF_ROOT_OF_HALF: i32 = 1_805_811_301;
