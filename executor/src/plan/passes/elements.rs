@@ -112,6 +112,8 @@ struct Program {
     kept: usize,
     /// The inputs whose rows are repeated.
     repeated: Vec<usize>,
+    /// All inputs.
+    operands: usize,
     /// Elements of a block, and of all.
     block: usize,
     count: usize,
@@ -223,15 +225,18 @@ impl Program {
             return None;
         }
         let (calls, kept) = run.calls(isa, each.len())?;
+        let elements = steps[0].outputs[0].len() / size_of::<f32>();
         Some(Self {
             steps: at..at + count,
             calls,
             in_place,
             kept,
+            operands: repeated.end,
             repeated: repeated.collect(),
             inputs: [each, ones, rows].concat(),
-            block: (BLOCK / row).max(1) * row,
-            count: steps[0].outputs[0].len() / size_of::<f32>(),
+            // Of a small tensor all of it: rows are repeated no further.
+            block: (BLOCK.min(elements) / row).max(1) * row,
+            count: elements,
         })
     }
 
@@ -277,13 +282,15 @@ impl Program {
         let scratch = io.scratch_slice::<f32>();
         let (_, rows) = scratch.split_at_mut(self.kept * self.block);
         for (&input, to) in self.repeated.iter().zip(rows.chunks_exact_mut(self.block)) {
-            let row = inputs.input::<f32>(input);
-            to.chunks_exact_mut(row.len().max(1)).for_each(|to| row.copy_to(to));
+            repeat(inputs.input::<f32>(input), to);
         }
         let scratch = Out::of(scratch);
         let output = inputs.output::<f32>(0);
         // Looked up once: to do so for each block takes as long as a function of it.
-        let inputs: [In<'_, f32>; MOST] = std::array::from_fn(|at| inputs.input(at));
+        let inputs: [In<'_, f32>; MOST] = std::array::from_fn(|at| match at < self.operands {
+            true => inputs.input(at),
+            false => In::of(&[]),
+        });
         for block in blocks {
             let start = block * self.block;
             let places = start..self.count.min(start + self.block);
@@ -304,6 +311,19 @@ impl Program {
             }
         }
         Ok(())
+    }
+}
+
+/// Fills a block with a row, again and again: what is there already at a time, as a call for each
+/// row would take longer than a short one has.
+fn repeat(row: In<'_, f32>, to: &mut [f32]) {
+    let mut done = row.len().min(to.len());
+    row.slice(0..done).copy_to(&mut to[..done]);
+    while done < to.len() && done > 0 {
+        let (from, rest) = to.split_at_mut(done);
+        let count = done.min(rest.len());
+        rest[..count].copy_from_slice(&from[..count]);
+        done += count;
     }
 }
 
