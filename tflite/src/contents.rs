@@ -35,6 +35,8 @@ pub struct Contents {
 pub struct FileTensor {
     /// Its name.
     pub name: String,
+    /// The place in the file of its name; empty where it has none.
+    pub name_range: Range<usize>,
     /// The type of its elements.
     pub kind: TensorKind,
     /// Extents; 0 where one is unknown. Empty for a scalar.
@@ -111,6 +113,7 @@ impl FileTensor {
         let data = file.range(&tensor);
         Self {
             name: tensor.name,
+            name_range: tensor.name_range,
             kind: tensor.kind,
             shape: tensor.shape,
             signature: tensor.signature,

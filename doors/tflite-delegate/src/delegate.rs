@@ -53,7 +53,8 @@ pub(crate) struct DelegateState {
     preparing: Mutex<()>,
     /// The parts that kernels are about to be made of.
     chosen: Mutex<Vec<Arc<GraphPart>>>,
-    /// Nothing of the last file was left to its interpreter, which runs no other graph of it then.
+    /// Nothing of the last file's graphs was left to its interpreter so far, which runs no body of
+    /// control flow then.
     /// Relaxed: its graphs are prepared by one thread.
     is_whole: AtomicBool,
     /// Messages that were written.
@@ -213,7 +214,7 @@ impl DelegateState {
             .map_err(PrepareError::Device)?;
         let model = match HostFile::find(host, self.settings.model.as_deref()) {
             Ok(model) => model,
-            // A body of control flow, or the graph of another signature.
+            // A body of control flow.
             Err(error @ FindError::OtherGraph(_)) => {
                 if !self.is_whole.load(Ordering::Relaxed) {
                     self.warn_once(&format!("a graph is left to the interpreter: {error}"));
@@ -230,8 +231,9 @@ impl DelegateState {
         let source = GraphModel::new(model, import);
         let settings = &self.settings;
         let claim = Chooser { host, source: &source, device: &device, settings }.choose()?;
-        let is_whole = claim.left.is_empty() && source.model.contents.signatures.len() < 2;
-        self.is_whole.store(is_whole, Ordering::Relaxed);
+        // The first graph is the first that is prepared.
+        let others = source.model.contents.graph == 0 || self.is_whole.load(Ordering::Relaxed);
+        self.is_whole.store(others && claim.left.is_empty(), Ordering::Relaxed);
         let lines = summary(&claim, &source, &settings.shared.device.to_string());
         if self.is_new(&lines.join("\n")) {
             let is_nothing = claim.parts.is_empty();

@@ -30,11 +30,11 @@ pub(crate) enum FindError {
     File { path: PathBuf, error: ImportError },
     #[error("{}: not the interpreter's model: {why}", .path.display())]
     Another { path: PathBuf, why: Difference },
-    #[error("the graph is not the first of its file: {0}")]
+    #[error("the graph is neither the first of its file nor that of a signature: {0}")]
     OtherGraph(Difference),
 }
 
-/// A difference between a file's first graph and the interpreter's.
+/// A difference between a file's graph and the interpreter's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Difference {
     #[error("it has {file} tensors, the interpreter {host}")]
@@ -43,6 +43,8 @@ pub(crate) enum Difference {
     Type { index: usize, name: String },
     #[error("the value of tensor {index} {name} lies elsewhere")]
     Place { index: usize, name: String },
+    #[error("tensor {index} {name} is another")]
+    Name { index: usize, name: String },
     #[error("operator {0} is another")]
     Operator(usize),
     #[error("its bytes are others")]
@@ -78,8 +80,7 @@ impl HostFile {
             && anchors.mapping.file().is_some()
         {
             let base = anchors.mapping.range.start;
-            model.compare(host, &tensors, Some(base)).map_err(FindError::OtherGraph)?;
-            return Ok(model);
+            return model.with_graph(host, &tensors, Some(base)).map_err(FindError::OtherGraph);
         }
         Self::in_memory(&anchors, host, &tensors)
     }
@@ -93,7 +94,7 @@ impl HostFile {
         let base = pairs
             .filter(|(tensor, _)| tensor.is_constant)
             .find_map(|(tensor, known)| tensor.data.checked_sub(known.data.as_ref()?.start));
-        model.compare(host, tensors, base).map_err(another)?;
+        let model = model.with_graph(host, tensors, base).map_err(another)?;
         if let Some(base) = base {
             let bytes = model.file.bytes();
             let bytes = bytes.map_err(|error| FindError::File { path: path(), error })?;
@@ -122,9 +123,9 @@ impl HostFile {
             loop {
                 end = end.min(mapping.end);
                 let model = Self::of(ModelFile::from_bytes(memory.read(start..end)?));
-                match model.map(|model| (model.compare(host, tensors, Some(start)), model)) {
-                    Ok((Ok(()), model)) => return Ok(model),
-                    Ok((Err(why), _)) => difference = Some(why),
+                match model.map(|model| model.with_graph(host, tensors, Some(start))) {
+                    Ok(Ok(model)) => return Ok(model),
+                    Ok(Err(why)) => difference = Some(why),
                     Err(_) if end < mapping.end => {
                         end = end.saturating_add(end - start);
                         continue;
@@ -137,7 +138,26 @@ impl HostFile {
         Err(difference.map_or(FindError::NotFound, FindError::OtherGraph))
     }
 
-    /// Compares the file with the interpreter's graph; `base` is where its first byte lies.
+    /// The same with the graph of the interpreter's: the first one, or that of a signature. `base`
+    /// is where the file's first byte lies.
+    ///
+    /// # Errors
+    /// How the first one differs.
+    fn with_graph(
+        self,
+        host: &Host,
+        tensors: &[HostTensor],
+        base: Option<usize>,
+    ) -> Result<Self, Difference> {
+        let Err(why) = self.compare(host, tensors, base) else { return Ok(self) };
+        let mut others = self.contents.signatures.iter().filter_map(|signature| {
+            let of_signature = self.file.signature(&signature.key).and_then(Self::of).ok()?;
+            of_signature.compare(host, tensors, base).is_ok().then_some(of_signature)
+        });
+        others.next().ok_or(why)
+    }
+
+    /// Compares the graph with the interpreter's; `base` is where the file's first byte lies.
     fn compare(
         &self,
         host: &Host,
@@ -156,6 +176,12 @@ impl HostFile {
             let is_another = number(known.kind).is_some_and(|kind| kind != tensor.kind);
             if is_another && !computed.contains(&index) {
                 return Err(Difference::Type { index, name: known.name.clone() });
+            }
+            // Graphs of several signatures may be alike but for what their tensors are called.
+            let name = base.map(|base| base + known.name_range.start);
+            let has_name = !known.name_range.is_empty() && tensor.name != 0;
+            if has_name && name.is_some_and(|name| name != tensor.name) {
+                return Err(Difference::Name { index, name: known.name.clone() });
             }
             let place = base.zip(known.data.as_ref()).map(|(base, data)| base + data.start);
             if tensor.is_constant && place.is_some_and(|place| place != tensor.data) {

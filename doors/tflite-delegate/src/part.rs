@@ -274,7 +274,7 @@ fn key(source: &GraphModel, of_file: Key, subset: &Subset, shapes: &[(usize, Vec
     let mut hash = Sha256::new();
     hash.update(env!("CARGO_PKG_VERSION"));
     hash.update(of_file);
-    hash.update(format!("{:?}", source.import));
+    hash.update(format!("{} {:?}", source.model.contents.graph, source.import));
     // Their text says where one list ends.
     hash.update(format!("{subset:?} {shapes:?}"));
     hash.finalize().into()

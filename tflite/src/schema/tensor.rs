@@ -1,5 +1,7 @@
 //! Tensors: element types, shapes and quantisation.
 
+use std::ops::Range;
+
 use super::Sparsity;
 use crate::flatbuffer::{Field, FormatError, Problem, Table};
 
@@ -86,6 +88,8 @@ pub(crate) struct Blockwise {
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
+    /// Where the name lies in the file; empty where it has none.
+    pub(crate) name_range: Range<usize>,
     /// Extents; 0 where one is unknown.
     pub(crate) shape: Vec<u32>,
     /// Extents of which those that may change are 0; empty where the file says nothing of it.
@@ -125,6 +129,7 @@ impl Tensor {
             kind: TensorKind::from_code(table.scalar(TYPE, 0i8)?),
             buffer: super::within(BUFFER, i64::from(table.scalar(BUFFER, 0u32)?), buffers)?,
             name: table.string(NAME)?.unwrap_or_default(),
+            name_range: table.byte_range(NAME)?.unwrap_or_default(),
             quantization: match table.table(QUANTIZATION)? {
                 Some(table) => Quantization::read(&table)?,
                 None => Quantization::default(),
