@@ -507,3 +507,32 @@ fn numbers_of_16_bits_are_equal_by_their_values_and_less_by_what_is_stored() {
     assert!(!compare("EQUAL", None));
     assert!(compare("NOT_EQUAL", None));
 }
+
+/// NNAPI's has four dimensions at most.
+#[test]
+fn dense_layers_of_floats_take_any_dimensions() {
+    let (weights, bias, input) = (values(3 * 4, 1), values(3, 2), values(48, 3));
+    for is_constant in [true, false] {
+        let mut file = TfliteFile::new();
+        let x = file.input("x", F32, &[1, 2, 3, 2, 4]);
+        let factors = match is_constant {
+            true => file.float_constant("weights", &[3, 4], &weights),
+            false => file.input("weights", F32, &[3, 4]),
+        };
+        let offset = file.float_constant("bias", &[3], &bias);
+        let y = file.tensor("y", F32, &[1, 2, 3, 2, 3]);
+        let relu_keeping_dimensions = vec![(0, Value::I8(1)), (2, Value::I8(1))];
+        let arguments = [x, factors, offset];
+        file.operator_with("FULLY_CONNECTED", &arguments, &[y], 8, relu_keeping_dimensions);
+        file.outputs(&[y]);
+        let mut given = vec![bytes_of(&input)];
+        given.extend((!is_constant).then(|| bytes_of(&weights)));
+        let got = floats(&run(&file, &given)[0]);
+        for (at, got) in got.into_iter().enumerate() {
+            let (row, unit) = (at / 3, at % 3);
+            let products = (0..4).map(|k| input[row * 4 + k] * weights[unit * 4 + k]);
+            let want = (products.sum::<f32>() + bias[unit]).max(0.0);
+            assert!((got - want).abs() < 1e-5, "{at}: {got} for {want}");
+        }
+    }
+}

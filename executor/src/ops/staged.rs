@@ -342,7 +342,7 @@ impl Staged {
 }
 
 /// Puts each value so many times one behind the other. Few of them are stored at once.
-fn repeat<S: Element>(values: &[S], times: usize, to: &mut [S]) {
+pub(super) fn repeat<S: Element>(values: &[S], times: usize, to: &mut [S]) {
     fn by<S: Element, const TIMES: usize>(values: &[S], to: &mut [S]) {
         let (to, _) = to.as_chunks_mut::<TIMES>();
         to.iter_mut().zip(values).for_each(|(to, &value)| *to = [value; TIMES]);

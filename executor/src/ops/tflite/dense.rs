@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::gemm_i8::{ByteProduct, Bytes};
 use nnburst_kernels::kernels::gemv_i8::ToFloats;
+use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
@@ -65,6 +66,7 @@ pub(super) fn fully_connected(call: &mut OperatorCall<'_, '_>) -> Lowered {
         ElementKind::F32 if result.kind != ElementKind::F32 => {
             Err(OpError::output(0, "is not of floats").into())
         }
+        ElementKind::F32 if weights.kind == ElementKind::F32 => real(call, &shape, of),
         ElementKind::F32 => hybrid(call, &weights, &shape, of),
         _ => integers(call, &input, &weights, &result, &shape, of),
     }
@@ -145,6 +147,49 @@ fn integers(
                 let stored = scaled.saturating_add(to_zero).clamp(min, max);
                 results.store(to, at * of.units + unit, stored);
             });
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// FLOAT32 times FLOAT32: of more dimensions than NNAPI's operation takes.
+fn real(call: &mut OperatorCall<'_, '_>, shape: &Shape, of: Rows) -> Lowered {
+    let Rows { rows, units, depth } = of;
+    let activation = call.activation(0)?;
+    let (range, isa) = (activation.real_range(), call.isa());
+    let has_bias = call.has_float_bias(2, units)?;
+    let work = 2 * u64::try_from(shape.elements().saturating_mul(depth)).unwrap_or(u64::MAX);
+    let label = plain("tflite_fully_connected_f32", shape, work);
+    call.claim(4 * units)?;
+    let bias = match has_bias {
+        true => call.constant(2).map(|bias| bias.typed::<f32>().to_vec()),
+        false => Some(vec![0.0; units]),
+    };
+    if let (Some(weights), Some(bias)) = (call.constant(1), &bias) {
+        let weights = weights.typed();
+        let packed = Product::new(isa, call.precision(), rows, depth, weights, bias, range);
+        if let Some(packed) = packed {
+            let label = Label { form: packed.isa(), ..label };
+            call.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
+                let output = io.output::<f32>(0);
+                packed.compute(io.input::<f32>(0), output, io.scratch_slice())?;
+                activation.finish(output);
+                Ok(())
+            });
+            return Ok(());
+        }
+    }
+    call.emit_bands(label, 0, rows * units, move |io, outputs| {
+        let (input, weights, output) = (io.input::<f32>(0), io.input::<f32>(1), io.output(0));
+        for at in poll::each(outputs, depth / 2 + 8) {
+            let (row, unit) = (at / units, at % units);
+            let own = input.slice(row * depth..(row + 1) * depth);
+            let weights = weights.slice(unit * depth..(unit + 1) * depth);
+            let products = own.iter().zip(weights.iter()).map(|(x, weight)| x * weight);
+            let start = if has_bias { io.input::<f32>(2).get(unit) } else { 0.0 };
+            let sum = products.fold(start, |sum, product| sum + product);
+            output.set(at, activation.apply(sum));
         }
         Ok(())
     });

@@ -32,7 +32,7 @@ fn by_tanh(x: f32) -> f32 {
 }
 
 fn by_erfc(x: f32) -> f32 {
-    0.5 * x * complement(x * -FRAC_1_SQRT_2)
+    0.5 * x * erfcf(x * -FRAC_1_SQRT_2)
 }
 
 /// As the interpreter has it of FLOAT16: each operation rounds to that.
@@ -44,28 +44,11 @@ fn half_by_tanh(x: f16) -> f16 {
 
 fn half_by_erfc(x: f16) -> f16 {
     let [half, root] = [0.5, -FRAC_1_SQRT_2].map(f16::from_f32);
-    half * x * f16::from_f32(complement((x * root).into()))
+    half * x * f16::from_f32(erfcf((x * root).into()))
 }
 
-/// The complementary error function, in double precision.
-fn complement(x: f32) -> f32 {
-    super::math::narrow(libm_erfc(f64::from(x)))
-}
-
-/// `erfc(x)`: a series of the error function near 0, a continued fraction elsewhere.
-fn libm_erfc(x: f64) -> f64 {
-    let size = x.abs();
-    let tail = if size < 2.5 {
-        let (mut sum, mut term) = (size, size);
-        for n in 1..80 {
-            let n = f64::from(n);
-            term *= -size * size / n;
-            sum += term / (2.0 * n + 1.0);
-        }
-        1.0 - sum * std::f64::consts::FRAC_2_SQRT_PI
-    } else {
-        let fraction = (1..60).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
-        (-size * size).exp() / fraction / std::f64::consts::PI.sqrt()
-    };
-    if x < 0.0 { 2.0 - tail } else { tail }
+unsafe extern "C" {
+    /// The complementary error function of the C library, as the interpreter calls it: its last bit
+    /// moves points of the tables of 16-bit values.
+    safe fn erfcf(x: f32) -> f32;
 }

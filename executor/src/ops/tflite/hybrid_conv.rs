@@ -5,6 +5,7 @@ use nnburst_kernels::kernels::NO_CLAMP;
 use nnburst_kernels::kernels::depthwise_f32::Depthwise;
 use nnburst_kernels::kernels::gemm_i8::{self, Bytes, FloatScaling, HybridGemm};
 use nnburst_kernels::kernels::lines::Convolution as _;
+use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::ALIGN;
 use nnburst_kernels::tensor::{In, OpError, Out, poll};
@@ -16,6 +17,7 @@ use super::dots::{OF_BYTES, dots};
 use super::math::{StoredType, f32_of, low};
 use super::on_the_fly::{DequantiseFloats, Dequantiser, OnTheFly, RowScale};
 use crate::lowering::{Io, Label, Lowered};
+use crate::ops::staged::repeat;
 use crate::ops::support::plain;
 
 /// A convolution with its options and operands read.
@@ -197,6 +199,9 @@ fn by_dots(
 /// integers that floats are exact for.
 const EXACT_TAPS: usize = (1 << 24) / (255 * 255);
 
+/// The most values of an image whose channels are there several times.
+const MOST_REPEATED: usize = 1 << 24;
+
 /// Convolves the integers of each image as floats, which are exact. Returns whether it does.
 fn depthwise_of_floats(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lowered<bool> {
     let (windows, activation) = (conv.windows, conv.activation);
@@ -208,7 +213,9 @@ fn depthwise_of_floats(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lo
     let Weights::Ready(weights) = Weights::new(call, 1, &conv.filter)? else { return Ok(false) };
     let weights: Vec<f32> = weights.iter().map(|&weight| f32::from(weight)).collect();
     let (outputs, isa) = (windows.output.channels, call.isa());
-    let patches = windows.patches();
+    // A channel that several results are computed of is there as many times.
+    let times = outputs.checked_div(windows.input.channels).unwrap_or(1).max(1);
+    let patches = Patches { channels: outputs, ..windows.patches() };
     let packed = Depthwise::new(isa, patches, &weights, &vec![0.0; outputs], NO_CLAMP);
     let Some(packed) = packed else { return Ok(false) };
     let extents = windows.output.shape()?;
@@ -218,18 +225,31 @@ fn depthwise_of_floats(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lo
     let (scales, has_bias) = (conv.scales.clone(), conv.has_bias);
     let (way, image, pixels) = (conv.way, conv.image, conv.pixels);
     let room = (4 * image).next_multiple_of(ALIGN);
-    let scratch = room + packed.scratch_bytes();
+    let repeated = if times > 1 { image.saturating_mul(times) } else { 0 };
+    if repeated > MOST_REPEATED {
+        return Ok(false);
+    }
+    let room_of_repeated = (4 * repeated).next_multiple_of(ALIGN);
+    let scratch = room + room_of_repeated + packed.scratch_bytes();
     call.emit_bands(label, scratch, windows.output.batches, move |mut io, batches| {
         let inputs = io.inputs_and_outputs();
         let (floats, rest) = io.scratch_slice::<u8>().split_at_mut(room);
         let floats = &mut bytemuck::cast_slice_mut::<u8, f32>(floats)[..image];
+        let (several, rest) = rest.split_at_mut(room_of_repeated);
+        let several = &mut bytemuck::cast_slice_mut::<u8, f32>(several)[..repeated];
         let rest = bytemuck::cast_slice_mut(rest);
         for batch in batches {
             let own = inputs.input::<f32>(0).slice(batch * image..(batch + 1) * image);
             let row_scale = way.quantise_to_floats(isa, own, floats).scale;
             let places = batch * pixels * outputs..(batch + 1) * pixels * outputs;
             let sums = inputs.output::<f32>(0).slice(places);
-            packed.compute(In::of(floats), sums, 0..windows.output.height, rest)?;
+            let mut integers = &*floats;
+            if times > 1 {
+                poll::work(repeated / 4)?;
+                repeat(floats, times, several);
+                integers = several;
+            }
+            packed.compute(In::of(integers), sums, 0..windows.output.height, rest)?;
             let (bias, scales) = (has_bias.then(|| inputs.input::<f32>(2)), &scales[..]);
             let range = activation.real_range();
             poll::work(sums.len() / 8)?;
@@ -256,7 +276,7 @@ pub(super) fn depthwise_conv_2d(
         return Err(OpError::rule("channels that are no multiple").into());
     }
     conv.way = OnTheFly::Asymmetric;
-    if times == 1 && depthwise_of_floats(call, &conv)? {
+    if depthwise_of_floats(call, &conv)? {
         return Ok(());
     }
     let weights = Weights::new(call, 1, &conv.filter)?;
