@@ -36,6 +36,9 @@ pub struct RepeatedRows<'a> {
 /// Bytes of the row as often as it is written down.
 const BYTES: usize = 2048;
 
+/// Bytes of all results' operands that are few.
+const FEW_BYTES: usize = 256;
+
 /// Returns whether a row of so many elements of `size` bytes is written down several times.
 pub fn fits(len: usize, rows: usize, size: usize) -> bool {
     len > 0 && rows > 1 && len.saturating_mul(size) <= BYTES / 4
@@ -47,13 +50,23 @@ impl RepeatedRows<'_> {
     /// # Errors
     /// The first that `each` gives, or the run is to end.
     pub fn each(self, each: &mut EachRow<'_>) -> Result<(), String> {
+        // To clear room for many rows takes longer than a few of them.
+        match self.count * self.sizes[0] {
+            0..=FEW_BYTES => self.in_room_of::<FEW_BYTES>(each),
+            _ => self.in_room_of::<BYTES>(each),
+        }
+    }
+
+    fn in_room_of<const ROOM: usize>(self, each: &mut EachRow<'_>) -> Result<(), String> {
         let Self { wide, row, is_row_first, sizes, output, count, .. } = self;
-        let mut copies = [0; BYTES];
+        let mut copies = [0; ROOM];
         // As often as it fits, and no more than there are rows.
-        let most = (BYTES / row.len().max(1)).min(count * sizes[0] / row.len().max(1));
-        // Whole blocks, where as many rows make one.
+        let rows = count * sizes[0] / row.len().max(1);
+        let most = (ROOM / row.len().max(1)).min(rows);
+        // Whole blocks, where as many rows make one and not all of them fit.
         let is_block = |rows: &usize| (rows * row.len() / sizes[0]).is_multiple_of(BLOCK);
-        let bytes = row.len() * (1..=most).rev().find(is_block).unwrap_or(most);
+        let in_blocks = (1..=most).rev().find(|many| most == rows || is_block(many));
+        let bytes = row.len() * in_blocks.unwrap_or(most);
         for copy in copies[..bytes].chunks_exact_mut(row.len().max(1)) {
             row.copy_to(copy);
         }

@@ -65,9 +65,9 @@ const PADDING: usize = 16;
 const CLASHING: usize = 256;
 const CLASHING_POWER: usize = 64;
 
-/// Floats of an image with its padding up to which it is copied, for each line or column of a window
-/// beyond the first. Of small images the borders, pieces with windows of their own, take more than
-/// the middle: 8x8 pixels of 16 channels 0.5 of the time, 14x14 of 8 channels 0.65.
+/// Floats of an image with its padding up to which it is copied, for each line or column of a
+/// window beyond the first. Of small images the borders, pieces with windows of their own, take
+/// more than the middle: 8x8 pixels of 16 channels take 0.5 of the time, 14x14 of 8 channels 0.65.
 const COPIED_ELEMENTS: usize = 3584;
 
 /// Returns whether windows are those of a copy of the image with its padding, where weights are

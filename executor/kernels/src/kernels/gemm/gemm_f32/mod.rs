@@ -460,8 +460,8 @@ impl Source {
     }
 }
 
-/// Lines of outputs of a batch whose part of the image is copied with its padding at a time; 0 where
-/// that of a single one takes too much memory.
+/// Lines of outputs of a batch whose part of the image is copied with its padding at a time; 0
+/// where that of a single one takes too much memory.
 fn padded_lines(p: &Patches) -> usize {
     let fits = |lines: usize| p.padded_elements(lines) <= PADDED_ELEMENTS;
     if fits(p.out_height) {
