@@ -34,6 +34,18 @@ pub(super) struct Runner {
     roots: Vec<Root>,
     slots: Vec<SlotMemory>,
     shapes: Vec<OutputShape>,
+    /// The tree that the slots are bound for, if it is a single stage that was run to its end: for
+    /// the same arguments, as pipelines and bursts have them frame by frame, its steps are all
+    /// there is to do.
+    bound: Option<Bound>,
+}
+
+/// The tree, and how many arguments its slots begin with.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    root: usize,
+    inputs: usize,
+    outputs: usize,
 }
 
 #[derive(Debug)]
@@ -146,6 +158,7 @@ impl Runner {
             roots: first.map(root).into_iter().collect(),
             slots: Vec::new(),
             shapes: this.outputs.iter().map(shape).collect(),
+            bound: None,
         }
     }
 
@@ -173,6 +186,14 @@ impl Runner {
         sink: &mut Sink<'_>,
         orders: &mut Orders<'_>,
     ) -> Result<(), RunError> {
+        let outputs_from = inputs.len();
+        if let Some(bound) = self.bound.filter(|&it| self.is_bound_to(it, inputs, sink))
+            && let Some(Root { node, .. }) = self.roots.get(bound.root)
+        {
+            let (slots, shapes) = (&mut self.slots, &mut self.shapes[..]);
+            return Walk { context, orders, slots, shapes, sink }.take_steps(&node.stage);
+        }
+        self.bound = None;
         let graph = &context.graphs[self.graph];
         check_count("input", inputs.len(), graph.inputs.len())?;
         check_count("output", sink.len(), graph.outputs.len())?;
@@ -181,7 +202,8 @@ impl Runner {
             shape.is_sufficient = true;
         }
         let found = self.root(context, inputs, sink, orders)?;
-        let Some(root) = found.and_then(|at| self.roots.get_mut(at)) else { return Ok(()) };
+        let Some(at) = found else { return Ok(()) };
+        let Some(root) = self.roots.get_mut(at) else { return Ok(()) };
         self.slots.clear();
         for (index, (input, shape)) in inputs.iter().zip(&root.inputs).enumerate() {
             let needed = root.needed.get(index).copied().unwrap_or(0);
@@ -190,10 +212,30 @@ impl Runner {
         for index in 0..graph.outputs.len() {
             self.slots.push(sink.slot(index));
         }
-        let outputs_from = inputs.len();
+        let is_one_stage = matches!(root.node.stage.tail, Tail::End);
         let (slots, shapes) = (&mut self.slots, &mut self.shapes[..]);
         let mut walk = Walk { context, orders, slots, shapes, sink };
-        walk.down(&mut root.node, outputs_from)
+        walk.down(&mut root.node, outputs_from)?;
+        let (inputs, outputs) = (inputs.len(), graph.outputs.len());
+        self.bound = is_one_stage.then_some(Bound { root: at, inputs, outputs });
+        Ok(())
+    }
+
+    /// Returns whether the slots are the memory of these arguments, whose shapes are the model's.
+    #[inline]
+    fn is_bound_to(&self, bound: Bound, inputs: &[Input<'_>], sink: &Sink<'_>) -> bool {
+        let Sink::Given(outputs) = sink else { return false };
+        if [inputs.len(), outputs.len()] != [bound.inputs, bound.outputs] {
+            return false;
+        }
+        let mut slots = self.slots.iter();
+        inputs.iter().zip(&mut slots).all(|(input, slot)| {
+            matches!(input, Input::Value { bytes, dimensions: [] }
+                if slot.start.cast_const() == bytes.as_ptr() && slot.len == bytes.len())
+        }) && outputs.iter().zip(&mut slots).all(|(output, slot)| {
+            matches!(output, Output::Buffer { bytes, dimensions: [] }
+                if slot.start == bytes.as_mut_ptr() && slot.len == bytes.len())
+        })
     }
 
     /// The tree that fits the arguments, compiled if it is new. A warm-up run compiles nothing:
@@ -246,16 +288,7 @@ impl Walk<'_, '_, '_, '_> {
         loop {
             let Node { stage, arena, made, inner, next, .. } = node;
             self.bind(stage, arena, outputs_from)?;
-            let is_watched = self.orders.is_watched();
-            for step in &stage.steps {
-                if step.polls {
-                    self.orders.check()?;
-                }
-                match &step.work {
-                    Work::Whole(run) if !is_watched => self.whole(step, run)?,
-                    _ => self.step(step)?,
-                }
-            }
+            self.take_steps(stage)?;
             if self.orders.warm_up.is_some() {
                 return Ok(());
             }
@@ -293,6 +326,21 @@ impl Walk<'_, '_, '_, '_> {
             let at = follow(self.context, stage, next, guard, self.orders.control)?;
             node = &mut next[at].1;
         }
+    }
+
+    #[inline]
+    fn take_steps(&mut self, stage: &Stage) -> Result<(), RunError> {
+        let is_watched = self.orders.is_watched();
+        for step in &stage.steps {
+            if step.polls {
+                self.orders.check()?;
+            }
+            match &step.work {
+                Work::Whole(run) if !is_watched => self.whole(step, run)?,
+                _ => self.step(step)?,
+            }
+        }
+        Ok(())
     }
 
     /// Tells the shapes that the stage knows, checks room for them, adds its arena.

@@ -356,7 +356,7 @@ fn pack<W: Weight>(
 /// First column and width of each panel.
 fn panels<W: Weight>(columns: usize) -> impl Iterator<Item = (usize, usize)> {
     let width = move |first: usize| (columns - first).next_multiple_of(W::NARROW).min(WIDE);
-    (0..columns).step_by(WIDE).map(move |first| (first, width(first)))
+    (0..columns.div_ceil(WIDE)).map(|panel| panel * WIDE).map(move |first| (first, width(first)))
 }
 
 /// Columns of all panels.
