@@ -1,4 +1,4 @@
-//! Dense layers whose weights have a scale for each block of elements.
+//! Dense layers and tables whose values have a scale for each block of elements.
 
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
@@ -35,11 +35,8 @@ struct Layer {
 
 const LAYER: Layer = Layer { rows: 2, kind: TensorKind::Int4, blocks: 2 };
 
-/// The file of a layer that says of its blocks that they are of this size, and which tensor has
-/// their scales.
-fn file(Layer { rows, kind, blocks }: Layer, block: i32, scales: i32) -> TfliteFile {
-    let mut file = TfliteFile::new();
-    let x = file.input("x", TensorKind::Float32, &[rows, 8]);
+/// Adds weights, which are said to have blocks of this size and their scales in this tensor.
+fn weights_of(file: &mut TfliteFile, kind: TensorKind, [blocks, block, scales]: [i32; 3]) -> i32 {
     let bytes: Vec<u8> = match kind {
         TensorKind::Int4 => (0..UNITS * DEPTH / 2)
             .map(|pair| [weight(2 * pair), weight(2 * pair + 1)].map(|it| it.cast_unsigned() & 15))
@@ -54,6 +51,15 @@ fn file(Layer { rows, kind, blocks }: Layer, block: i32, scales: i32) -> TfliteF
     let details = vec![(0, Value::I32(scales)), (1, Value::I32(-1)), (2, Value::I32(block))];
     let quantization = vec![(4, Value::U8(2)), (5, Value::Table(details))];
     file.tensor_fields(weights, vec![(4, Value::Table(quantization))]);
+    weights
+}
+
+/// The file of a layer that says of its blocks that they are of this size, and which tensor has
+/// their scales.
+fn file(Layer { rows, kind, blocks }: Layer, block: i32, scales: i32) -> TfliteFile {
+    let mut file = TfliteFile::new();
+    let x = file.input("x", TensorKind::Float32, &[rows, 8]);
+    let weights = weights_of(&mut file, kind, [blocks, block, scales]);
     let y = file.tensor("y", TensorKind::Float32, &[rows, 3]);
     file.operator_with("FULLY_CONNECTED", &[x, weights, -1], &[y], 8, Vec::new());
     file.outputs(&[y]);
@@ -87,6 +93,31 @@ fn each_block_has_its_scale() {
                 let want: f32 = products.sum();
                 assert!((got - want).abs() < 1e-3, "{kind:?} {at}: {got}, not {want}");
             }
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_looked_up_have_scales_of_blocks() {
+    for kind in [TensorKind::Int4, TensorKind::Int8] {
+        for extension in [false, true] {
+            let mut file = TfliteFile::new();
+            let lookups = file.input("lookups", TensorKind::Int32, &[2]);
+            let table = weights_of(&mut file, kind, [2, 4, 2]);
+            let y = file.tensor("y", TensorKind::Float32, &[2, 8]);
+            file.operator("EMBEDDING_LOOKUP", &[lookups, table], &[y]);
+            file.outputs(&[y]);
+            let options = ImportOptions { extension, ..ImportOptions::default() };
+            let imported = Imported::from_bytes_with(&file.build(), options).unwrap();
+            let is_own = |it: &Operation| matches!(it.kind, OperationType::Extension(_));
+            assert_eq!(imported.model.main.operations.iter().any(is_own), extension);
+            let plan = plan::compile(&imported).unwrap();
+            let rows = [2i32, 0].map(i32::to_le_bytes).concat();
+            let (outputs, _) = once::run(&mut plan.session(), &imported, &[&rows], &[]);
+            let got = outputs[0].as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+            let places = [2, 0].into_iter().flat_map(|row| row * DEPTH..(row + 1) * DEPTH);
+            let want = places.map(|at| f32::from(weight(at)) * SCALES[at / BLOCK].1);
+            assert!(got.eq(want), "{kind:?}, by the extension: {extension}");
         }
     }
 }

@@ -224,9 +224,12 @@ impl Lower<'_, '_> {
             if tensor.is_scalar() && argument < 31 {
                 scalars |= 1 << argument;
             }
-            let is_blockwise = tensor.quantization.blockwise.is_some();
-            if is_blockwise && builtin == Builtin::FullyConnected && argument == 1 {
-                let [integers, scales] = self.blockwise_integers(index)?;
+            let has_blocks = matches!(builtin, Builtin::FullyConnected | Builtin::EmbeddingLookup)
+                && argument == 1;
+            if has_blocks && tensor.quantization.blockwise.is_some() {
+                // Dense layers take blocks in whole words of the machine's dot products.
+                let word = if builtin == Builtin::FullyConnected { 4 } else { 1 };
+                let [integers, scales] = self.blockwise_integers(index, word)?;
                 inputs.push(integers);
                 scales_of_blocks = Some(scales);
                 continue;
@@ -241,7 +244,7 @@ impl Lower<'_, '_> {
             inputs.push(zeros);
         }
         if let Some(scales) = scales_of_blocks {
-            while inputs.len() < 3 {
+            if builtin == Builtin::FullyConnected && inputs.len() < 3 {
                 inputs.push(self.builder().omitted(OperandType::TensorFloat32, 1));
             }
             inputs.push(scales);

@@ -48,8 +48,10 @@ impl Lower<'_, '_> {
         };
         let mut arguments = of_values.filter_map(|argument| self.optional_tensor(argument));
         let mut results = 0..self.op.outputs.len();
+        // An extent that is known to be 0 can't be said to a device, either.
+        let is_unknown = |result| self.known_result(result).is_none_or(|dims| is_open(&dims));
         arguments.any(|index| !self.import.is_constant(index))
-            || results.any(|result| self.is_example(result) && self.known_result(result).is_none())
+            || results.any(|result| self.is_example(result) && is_unknown(result))
     }
 
     /// Leaves open what the file says of the results' shapes where an input's is: it was written

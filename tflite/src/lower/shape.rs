@@ -257,7 +257,11 @@ impl Lower<'_, '_> {
 
     pub(super) fn embedding_lookup(&mut self) -> Lowered {
         let lookups = self.input(0)?;
-        let values = self.input(1)?;
+        let table = self.tensor_index(1)?;
+        let values = match self.import.graph.tensors[table].quantization.blockwise {
+            Some(_) => self.blockwise_weights(table)?,
+            None => self.input(1)?,
+        };
         if self.kind(values) == OperandType::TensorQuant8SymmPerChannel {
             return Err("NNAPI looks up rows of one scale alone".into());
         }

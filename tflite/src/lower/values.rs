@@ -43,7 +43,7 @@ impl Lower<'_, '_> {
     }
 
     /// A constant with scales of blocks as FLOAT32, computed at import.
-    fn blockwise_weights(&mut self, index: usize) -> Lowered<u32> {
+    pub(super) fn blockwise_weights(&mut self, index: usize) -> Lowered<u32> {
         if let Some(&widened) = self.import.widened.get(&index) {
             return Ok(widened);
         }
@@ -57,12 +57,10 @@ impl Lower<'_, '_> {
     }
 
     /// A constant with scales of blocks as its integers, of scale 1, and the scales as FLOAT32
-    /// `[units, blocks of a row]`.
-    pub(super) fn blockwise_integers(&mut self, index: usize) -> Lowered<[u32; 2]> {
-        /// Blocks come in whole words of the machine's dot products.
-        const WORD: usize = 4;
+    /// `[units, blocks of a row]`. A block has a multiple of `word` elements.
+    pub(super) fn blockwise_integers(&mut self, index: usize, word: usize) -> Lowered<[u32; 2]> {
         let blocks = blockwise::blocks(self.import.file, self.import.graph, index)?;
-        if !blocks.block.is_multiple_of(WORD) {
+        if !blocks.block.is_multiple_of(word) {
             return Err(format!("its weights have scales of blocks of {}", blocks.block).into());
         }
         if let Some(scale) = blocks.scales.iter().find(|scale| !scale.is_finite()) {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
@@ -335,20 +336,31 @@ pub(super) fn embedding_lookup(call: &mut OperatorCall<'_, '_>) -> Lowered {
             return Err(OpError::input(1, "has no scale for each row").into());
         }
         let scales = table.scales(if table.channels.is_some() { rows } else { 1 })?;
-        let zero_point = table.zero_point;
+        let blocks = blocks_of_a_row(call, rows, row)?;
+        let (isa, zero_point) = (call.isa(), table.zero_point);
         call.step(&shape, move |io| {
             let (from, to) = (io.input::<i8>(1), io.output::<f32>(0));
             for at in poll::each(0..count, 16 + row) {
                 let place = row_of(&io, &lookups, at, rows)?;
-                let scale = scales.get(place).or_else(|| scales.first()).copied().unwrap_or(0.0);
-                for own in 0..row {
-                    let stored = i32::from(from.get(place * row + own)) - zero_point;
-                    to.set(at * row + own, super::math::f32_of(stored) * scale);
+                let of_row = scales.get(place).or_else(|| scales.first()).copied().unwrap_or(0.0);
+                let block = row.checked_div(blocks.unwrap_or(1)).unwrap_or(0);
+                for part in 0..blocks.unwrap_or(1) {
+                    let scale = match blocks {
+                        Some(blocks) => io.input::<f32>(BLOCK_SCALES).get(place * blocks + part),
+                        None => of_row,
+                    };
+                    let real = |x: i8| super::math::f32_of(i32::from(x) - zero_point) * scale;
+                    let [own, given] = [place, at].map(|row_at| row_at * row + part * block);
+                    let given = to.slice(given..given + block);
+                    map(isa, from.slice(own..own + block), given, real);
                 }
             }
             Ok(())
         });
         return Ok(());
+    }
+    if call.has(BLOCK_SCALES) {
+        return Err(OpError::input(BLOCK_SCALES, "is for rows of bytes as floats").into());
     }
     table.same_kind(&result)?;
     let bytes = row * table.kind.bytes();
@@ -361,6 +373,27 @@ pub(super) fn embedding_lookup(call: &mut OperatorCall<'_, '_>) -> Lowered {
         Ok(())
     });
     Ok(())
+}
+
+/// The input that has the scales of a table's blocks, `[rows, blocks of a row]`.
+const BLOCK_SCALES: usize = 2;
+
+/// How many blocks a row has that have scales of their own, if they have.
+fn blocks_of_a_row(
+    call: &OperatorCall<'_, '_>,
+    rows: usize,
+    row: usize,
+) -> Result<Option<usize>, OpError> {
+    if !call.has(BLOCK_SCALES) {
+        return Ok(None);
+    }
+    let scales = call.arg(BLOCK_SCALES)?;
+    let refused = |what: String| Err(OpError::input(BLOCK_SCALES, what));
+    match scales.shape[..] {
+        _ if scales.kind != ElementKind::F32 => refused("is not of floats".to_owned()),
+        [of, blocks] if of == rows && blocks > 0 && row.is_multiple_of(blocks) => Ok(Some(blocks)),
+        _ => refused(format!("is of {:?} for {rows} rows of {row}", scales.shape)),
+    }
 }
 
 fn row_of(io: &Io<'_>, lookups: &Arg, at: usize, rows: usize) -> Result<usize, String> {

@@ -52,6 +52,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
     of(&["TRANSPOSE_CONV"], 4, 4, "oTdz", "k"),
     of(&["DEQUANTIZE", "IMAG", "REAL", "COMPLEX_ABS"], 1, 4, "d", "f"),
     of(&["EMBEDDING_LOOKUP"], 1, 4, "xd", "k"),
+    // With scales of blocks.
+    of(&["EMBEDDING_LOOKUP"], 1, 1, "x09", "f"),
     of(
         &[
             "FLOOR",
@@ -212,7 +214,8 @@ mod tests {
         for about in OPERATIONS {
             let count = SIGNATURES.iter().filter(|it| it.names.contains(&about.name)).count();
             // Those whose inputs may be of several kinds have a signature for each.
-            let forms = if matches!(about.name, "FULLY_CONNECTED" | "LSTM") { 2 } else { 1 };
+            let has_two = matches!(about.name, "EMBEDDING_LOOKUP" | "FULLY_CONNECTED" | "LSTM");
+            let forms = if has_two { 2 } else { 1 };
             assert_eq!(count, forms, "{}", about.name);
         }
     }
