@@ -6,7 +6,7 @@ use nnburst_hal::FusedActivation;
 use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
-use nnburst_kernels::tensor::quant::real_activation_range;
+use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
 use nnburst_kernels::tensor::{Element, OpError, Real, poll};
 
 use super::Op;
@@ -182,8 +182,16 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-/// Outputs that a tile may have: the plain code has less to do for longer strides.
-const MAX_TILE: usize = 16;
+/// Outputs that a tile may have.
+const MAX_TILE: usize = 1 << 10;
+
+/// What makes the outputs of a part.
+#[derive(Debug)]
+enum Maker<C: Convolution> {
+    Convolution(C),
+    /// They meet no tap: the outputs of a tile, which are those of all.
+    Repeated(Vec<C::Element>),
+}
 
 /// Outputs that lie a stride apart meet the same taps. The tile of a stride of them both ways is
 /// one pixel of ordinary convolutions, that have a channel for each output of a part of it, by the
@@ -193,7 +201,7 @@ impl TransposeConv {
         Tiled { rows: self.vertical.tiles(), columns: self.horizontal.tiles(), zero }
     }
 
-    /// The convolutions of the parts of a tile; `None` where there are many, or one meets no tap.
+    /// The parts of a tile; `None` where it has many outputs.
     fn parts(&self) -> Option<Vec<TilePart>> {
         let Self { vertical, horizontal, .. } = *self;
         if vertical.stride.checked_mul(horizontal.stride)? > MAX_TILE {
@@ -202,8 +210,7 @@ impl TransposeConv {
         let parts = vertical.parts().flat_map(|rows| {
             horizontal.parts().map(move |columns| TilePart { conv: *self, rows, columns })
         });
-        let parts: Vec<TilePart> = parts.collect();
-        parts.iter().all(|part| part.rows.window > 0 && part.columns.window > 0).then_some(parts)
+        Some(parts.collect())
     }
 
     /// Adds a step that computes the parts one behind the other.
@@ -212,7 +219,7 @@ impl TransposeConv {
         op: &mut OpBuilder<'_>,
         label: Label,
         convert: Convert<T, C::Element>,
-        packed: Vec<(TilePart, C)>,
+        packed: Vec<(TilePart, Maker<C>)>,
         zero: u8,
     ) {
         let tiled = self.tiled(zero);
@@ -225,16 +232,38 @@ impl TransposeConv {
                 let first = (part.rows.shift * width + part.columns.shift) * channels;
                 let places = [part.rows.place, part.columns.place];
                 let to = tiled.first_of_part(batches, places) * outputs;
-                let (image, product) =
-                    (image.slice(first..image.len()), product.slice(to..product.len()));
-                packed.compute(image, product, 0..packed.patches().lines(), &mut *scratch)?;
+                let product = product.slice(to..product.len());
+                match packed {
+                    Maker::Convolution(packed) => {
+                        let image = image.slice(first..image.len());
+                        let lines = 0..packed.patches().lines();
+                        packed.compute(image, product, lines, &mut *scratch)?;
+                    }
+                    Maker::Repeated(tile) => {
+                        let elements = part.patches().rows() * tile.len();
+                        product.slice(0..elements).fill(tile.iter().copied().cycle());
+                    }
+                }
             }
             Ok(())
         });
     }
 }
 
-/// The part of each tile that one ordinary convolution gives.
+impl<C: Convolution> Maker<C> {
+    fn convolution(&self) -> Option<&C> {
+        match self {
+            Self::Convolution(packed) => Some(packed),
+            Self::Repeated(_) => None,
+        }
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.convolution().map_or(0, C::scratch_bytes)
+    }
+}
+
+/// The part of each tile that one ordinary convolution gives, or the bias alone.
 #[derive(Clone, Copy, Debug)]
 struct TilePart {
     conv: TransposeConv,
@@ -246,6 +275,11 @@ impl TilePart {
     /// Outputs of the part.
     fn places(&self) -> usize {
         self.rows.places * self.columns.places
+    }
+
+    /// Returns whether an output of the part meets a tap, or none does.
+    fn meets_taps(&self) -> bool {
+        self.rows.window > 0 && self.columns.window > 0
     }
 
     fn patches(&self) -> Patches {
@@ -309,18 +343,24 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
         let range = real_activation_range(conv.activation);
         let bias = T::widened(bias.typed());
         let pack = |part: TilePart| {
+            if !part.meets_taps() {
+                let tile = bias.repeat(part.places());
+                let tile = tile.into_iter().map(|x| clamp_real(x, range.0, range.1)).collect();
+                return Some((part, Maker::Repeated(tile)));
+            }
             let (filters, bias) = (part.filters(&filter), bias.repeat(part.places()));
             let (isa, patches) = (op.isa(), part.patches());
             let gemm =
                 gemm_f32::Gemm::new(isa, Precision::Single, patches, &filters, &bias, range)?;
             // A zero of the border must make nothing of any weight.
-            gemm.is_finite().then_some((part, gemm))
+            gemm.is_finite().then_some((part, Maker::Convolution(gemm)))
         };
         parts.into_iter().map(pack).collect::<Option<Vec<_>>>()
     });
     let Some(packed) = packed else { return conv_taps::real::<T>(op, conv) };
     op.absorb(1);
-    let form = packed.first().map_or_else(|| op.isa(), |(_, gemm)| gemm.isa());
+    let form = packed.iter().find_map(|(_, it)| it.convolution().map(gemm_f32::Gemm::isa));
+    let form = form.unwrap_or_else(|| op.isa());
     let label = Label { kernel: "gemm_f32", form, ..conv.label()? };
     conv.emit(op, label, in_single_precision::<T>(), packed, 0);
     Ok(())
@@ -333,19 +373,25 @@ fn byte(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
         let weights = op.input(1).ok()?;
         let bias = bias.typed::<i32>();
         let pack = |part: TilePart| {
+            if !part.meets_taps() {
+                let own = bias.iter().enumerate().map(|(o, &sum)| requantise.apply(sum, o));
+                let tile = own.collect::<Vec<u8>>().repeat(part.places());
+                return Some((part, Maker::Repeated(tile)));
+            }
             let filters = part.filters(filter.as_slice());
             let weights = gemm_i8::Weights { values: &filters[..], bytes: bytes(&weights) };
             let scaling = requantise.scaling_of_tiles(part.places(), conv.output.channels);
             let (bias, patches) = (bias.repeat(part.places()), part.patches());
             let gemm =
                 gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, &bias, scaling)?;
-            Some((part, gemm))
+            Some((part, Maker::Convolution(gemm)))
         };
         parts.into_iter().map(pack).collect::<Option<Vec<_>>>()
     });
     let Some(packed) = packed else { return conv_taps::byte(op, conv) };
     op.absorb(1);
-    let form = packed.first().map_or_else(|| op.isa(), |(_, gemm)| gemm.isa());
+    let form = packed.iter().find_map(|(_, it)| it.convolution().map(gemm_i8::Gemm::isa));
+    let form = form.unwrap_or_else(|| op.isa());
     let label = Label { kernel: "gemm_i8", form, ..conv.label()? };
     conv.emit(op, label, AS_IS, packed, input.zero_point.to_le_bytes()[0]);
     Ok(())
