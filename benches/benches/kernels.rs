@@ -436,7 +436,7 @@ fn elementwise(c: &mut Criterion) {
     family(c, "binary_f32_rows", ELEMENTS, make, |sub| {
         let wide = Operand { all: In::of(&a[..]), step: 1, stride: len };
         let per_row = Operand { all: In::of(&b[..count]), step: 0, stride: 1 };
-        sub.compute_rows([wide, per_row], Out::of(&mut y[..]), len).unwrap();
+        sub.compute_rows([wide, per_row], Out::of(&mut y[..]), [count, len, len]).unwrap();
     });
     family(c, "row_sums_f32", ELEMENTS, RowSums::new, |sums| {
         sums.compute(In::of(&a[..]), &mut y[..count]).unwrap();

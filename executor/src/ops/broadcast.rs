@@ -7,6 +7,7 @@ use nnburst_kernels::kernels::spans::{Along, Spans};
 use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, Out, Shape, poll};
 
+use super::laid_out::{LaidOut, Layout};
 use super::repeated_block::RepeatedBlock;
 use crate::lowering::walk::Walk;
 use crate::lowering::{Label, OpBuilder};
@@ -29,18 +30,6 @@ pub(crate) struct BroadcastSpan {
     pub(crate) steps: [usize; 2],
 }
 
-/// Rows of results one behind the other: see [`BroadcastSpan`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BroadcastMatrix {
-    pub(crate) at: usize,
-    pub(crate) from: [usize; 2],
-    pub(crate) count: usize,
-    pub(crate) len: usize,
-    pub(crate) steps: [usize; 2],
-    /// Elements of the operands from one row to the next.
-    pub(crate) row_strides: [usize; 2],
-}
-
 /// Calls `each` with as many rows of `len` elements as are computed between two reports of work.
 ///
 /// # Errors
@@ -61,6 +50,12 @@ pub(crate) fn each_chunk_of_rows(
 
 /// Elements of a row that takes less time than finding it does several times, at most.
 const SHORT: usize = 512;
+
+/// Rows beside the same one below which each of them takes less time by itself.
+const MANY_ROWS: usize = 16;
+
+/// Elements of a row that is computed in one piece.
+const LONG: usize = poll::CHUNK;
 
 impl Broadcast {
     pub(crate) fn new(wide: &Shape, a: &Shape, b: &Shape) -> Self {
@@ -201,39 +196,22 @@ impl Broadcast {
         })
     }
 
-    /// Returns whether spans of floats are so short that their rows are computed together: see
-    /// [`Broadcast::each_matrix`].
-    pub(crate) fn has_short_rows(&self) -> bool {
-        let &[.., rows, len] = &self.extents[..] else { return false };
-        // A row beside all others is written down several times where it is less than a vector.
-        let is_repeated = len < 16 && self.repeated_row(size_of::<f32>()).is_some();
-        rows > 1 && (1..=SHORT).contains(&len) && !is_repeated
-    }
-
-    /// Calls `matrix` with all rows along the last two axes, of two operands and an output that
-    /// lie in one piece: where they start in each, and how far elements and rows lie apart.
-    ///
-    /// # Errors
-    /// The first that `matrix` gives, or the run is to end.
-    pub(crate) fn each_matrix(
-        &self,
-        mut matrix: impl FnMut(BroadcastMatrix) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let &[ref outer @ .., rows, len] = &self.extents[..] else { return Ok(()) };
-        let of = |axis: usize| self.strides.each_ref().map(|of| of[axis]);
-        let (row_strides, steps) = (of(outer.len()), of(outer.len() + 1));
-        for at in 0..outer.iter().product() {
-            let from = self.start(at * rows);
-            each_chunk_of_rows(rows, len, |some| {
-                let from = [0, 1].map(|of| from[of] + some.start * row_strides[of]);
-                let (count, at) = (some.len(), (at * rows + some.start) * len);
-                matrix(BroadcastMatrix { at, from, count, len, steps, row_strides })
-            })?;
+    /// The walk over operands and results of floats that lie as `layouts` say, where its rows are
+    /// so short that they are sooner computed together.
+    #[inline(always)]
+    pub(super) fn short_rows(&self, layouts: [Layout; 3]) -> Option<LaidOut> {
+        let is_one_piece = layouts.iter().all(|layout| layout.is_one_piece());
+        if is_one_piece && self.extents.len() < 2 {
+            return None;
         }
-        Ok(())
+        let laid_out = LaidOut::new(self, layouts).filter(|it| it.row_len() <= SHORT)?;
+        // A row beside many others is written down several times where it is less than a vector.
+        let is_less = self.extents.last().is_some_and(|&len| len < 16);
+        let is_repeated = is_less && self.repeated_row(size_of::<f32>()).is_some();
+        (!is_repeated).then_some(laid_out)
     }
 
-    /// Returns whether rows of one operand stand beside the same short row of the other, and
+    /// Returns whether many rows of one operand stand beside the same short row of the other, and
     /// whether that is of the first operand.
     fn repeated_row(&self, size: usize) -> Option<bool> {
         let &[.., rows, len] = &self.extents[..] else { return None };
@@ -244,7 +222,8 @@ impl Broadcast {
             (_, 0) if of_a == len => false,
             _ => return None,
         };
-        repeated_rows::fits(len, rows, size).then_some(is_row_first)
+        let fits = rows >= MANY_ROWS && repeated_rows::fits(len, rows, size);
+        fits.then_some(is_row_first)
     }
 
     /// As [`Broadcast::each_row`], where there is a [`Broadcast::repeated_row`] in one piece.
@@ -285,33 +264,30 @@ impl Broadcast {
         [size, size_out]: [usize; 2],
         row: &mut EachRow<'_>,
     ) -> Result<(), String> {
-        let is_one_piece = a.is_one_piece() && b.is_one_piece() && output.is_one_piece();
         let (operands, all) = ([a.all(), b.all()], output.all());
         if let Some(is_row_first) = self.repeated_row(size)
             && [a, b][usize::from(!is_row_first)].is_one_piece()
         {
             return self.each_beside_a_row(is_row_first, [a, b], output, [size, size_out], row);
         }
-        let mut unreported = 0;
+        let layouts = [Layout::of(a, size), Layout::of(b, size), Layout::of(output, size_out)];
+        // Rows of a single span are brought together in blocks.
+        let laid_out = (self.extents.len() > 1).then(|| LaidOut::new(self, layouts)).flatten();
+        if let Some(laid_out) = laid_out.filter(|it| it.row_len() <= LONG) {
+            let part = |of: usize, at: usize, count: usize| {
+                operands[of].slice(at * size..(at + count) * size)
+            };
+            return laid_out.each_row(|[of_a, of_b, to], len, steps| {
+                let count = |step: usize| if step == 0 { 1 } else { len };
+                let (a, b) = (part(0, of_a, count(steps[0])), part(1, of_b, count(steps[1])));
+                row(a, b, all.slice(to * size_out..(to + len) * size_out))
+            });
+        }
         self.each_line(|BroadcastSpan { at, from, len, steps }| {
-            // Long spans are cut; short ones are reported together.
-            if is_one_piece && len <= poll::CHUNK {
-                unreported += LINE_NS + len;
-                if unreported > poll::CHUNK {
-                    poll::work(std::mem::take(&mut unreported))?;
-                }
-                let part = |of: usize| {
-                    let count = if steps[of] == 0 { 1 } else { len };
-                    operands[of].slice(from[of] * size..(from[of] + count) * size)
-                };
-                let to = all.slice(at * size_out..(at + len) * size_out);
-                row(part(0), part(1), to)
-            } else {
-                let along = |rows, of: usize| Along { rows, from: from[of], moves: steps[of] == 1 };
-                let inputs = [along(a, 0), along(b, 1)];
-                let spans = Spans { len, to: at, sizes: [size, size_out] };
-                spans.each(inputs, output, &mut |[a, b], to| row(a, b, to))
-            }
+            let along = |rows, of: usize| Along { rows, from: from[of], moves: steps[of] == 1 };
+            let inputs = [along(a, 0), along(b, 1)];
+            let spans = Spans { len, to: at, sizes: [size, size_out] };
+            spans.each(inputs, output, &mut |[a, b], to| row(a, b, to))
         })
     }
 }
@@ -378,7 +354,7 @@ pub(crate) fn emit_rows_of_bytes(
 }
 
 /// What finding a span of two operands takes at most, about.
-const LINE_NS: usize = 16;
+pub(super) const LINE_NS: usize = 16;
 
 #[cfg(test)]
 mod tests {

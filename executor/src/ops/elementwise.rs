@@ -16,8 +16,9 @@ use nnburst_kernels::tensor::rows::Rows;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor};
 
 use super::Op;
-use super::broadcast::{Broadcast, BroadcastMatrix, each_chunk_of_rows, emit_zip};
+use super::broadcast::{Broadcast, each_chunk_of_rows, emit_zip};
 use super::byte_blocks::{Planes, Walk, each_block};
+use super::laid_out::{LaidOutRows, Layout};
 use super::repeated_block::RepeatedBlock;
 use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::part::StepPart;
@@ -103,7 +104,7 @@ fn emit_real_binary(op: &mut OpBuilder<'_>, label: Label, binary: Binary, broadc
         op.emit_with_scratch(label, scratch, move |mut io| {
             let (a, b, out) = arguments::<f32>(&io);
             if !(a.is_one_piece() && b.is_one_piece() && out.is_one_piece()) {
-                return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
+                return in_rows(binary, &broadcast, [a, b], out);
             }
             let (block, len) = (io.scratch_slice::<f32>(), blocks.len());
             let mut inputs = [a.all(), b.all()];
@@ -117,32 +118,40 @@ fn emit_real_binary(op: &mut OpBuilder<'_>, label: Label, binary: Binary, broadc
                     Operand { all, step: 1, stride }
                 });
                 let to = out.all().slice(rows.start * len..rows.end * len);
-                binary.compute_rows(operands, to, len)
+                binary.compute_rows(operands, to, [rows.len(), len, len])
             })
         });
         op.in_place(in_place);
         op.rows(&EACH);
         return;
     }
-    let has_short_rows = broadcast.has_short_rows();
     op.emit(label, move |io| {
         let (a, b, out) = arguments::<f32>(&io);
-        let is_one_piece = a.is_one_piece() && b.is_one_piece() && out.is_one_piece();
-        if !has_short_rows || !is_one_piece {
-            return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
-        }
-        broadcast.each_matrix(|matrix| {
-            let BroadcastMatrix { at, from, count, len, steps, row_strides } = matrix;
-            let inputs = [a.all(), b.all()];
-            let operands = [0, 1].map(|of| {
-                let all = inputs[of].slice(from[of]..inputs[of].len());
-                Operand { all, step: steps[of], stride: row_strides[of] }
-            });
-            binary.compute_rows(operands, out.all().slice(at..at + count * len), len)
-        })
+        in_rows(binary, &broadcast, [a, b], out)
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);
+}
+
+/// All rows of the results, those that are short in few calls.
+fn in_rows(
+    binary: Binary,
+    broadcast: &Broadcast,
+    [a, b]: [Rows<In<'_, f32>>; 2],
+    out: Rows<Out<'_, f32>>,
+) -> Result<(), String> {
+    let layouts = [Layout::of(a, 1), Layout::of(b, 1), Layout::of(out, 1)];
+    let Some(laid_out) = broadcast.short_rows(layouts) else {
+        return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
+    };
+    let (inputs, out) = ([a.all(), b.all()], out.all());
+    laid_out.each_matrix(|LaidOutRows { from, count, len, steps, strides }| {
+        let operands = [0, 1].map(|of| {
+            let all = inputs[of].slice(from[of]..inputs[of].len());
+            Operand { all, step: steps[of], stride: strides[of] }
+        });
+        binary.compute_rows(operands, out.slice(from[2]..out.len()), [count, len, strides[2]])
+    })
 }
 
 /// The input that results may be written over, where the other one is written down as a block.

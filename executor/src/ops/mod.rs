@@ -28,6 +28,7 @@ mod fill;
 mod fully_connected;
 mod gather;
 mod grouped_conv_2d;
+mod laid_out;
 mod lsh_projection;
 mod mean;
 mod normalisation;

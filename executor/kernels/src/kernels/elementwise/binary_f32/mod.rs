@@ -30,10 +30,10 @@ struct Rows {
     output: *mut f32,
     /// Elements of a row.
     len: usize,
-    /// Rows; those of the output lie one behind the other.
+    /// Rows.
     count: usize,
-    /// Elements of the operands from one row to the next.
-    strides: (usize, usize),
+    /// Elements of the operands and of the output from one row to the next.
+    strides: (usize, usize, usize),
     low: f32,
     high: f32,
 }
@@ -158,30 +158,30 @@ impl Binary {
         };
         let (low, high) = self.range;
         let (a, b, output) = (a.as_ptr(), b.as_ptr(), output.as_mut_ptr());
-        let (count, strides) = (1, (0, 0));
+        let (count, strides) = (1, (0, 0, 0));
         let rows = Rows { a, b, steps, output, len, count, strides, low, high };
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&rows) };
         Ok(())
     }
 
-    /// Computes the output's rows of `len` elements, which lie one behind the other. At least one
-    /// of the operands has an element for each column.
+    /// Computes `count` rows of `len` elements, of which those of the output begin `pitch` elements
+    /// apart. At least one of the operands has an element for each column.
     ///
     /// # Errors
-    /// An operand has too few elements, or the output has other ones than those of whole rows.
+    /// An operand or the output has too few elements.
     pub fn compute_rows(
         self,
         [a, b]: [Operand<'_>; 2],
         output: Out<'_, f32>,
-        len: usize,
+        [count, len, pitch]: [usize; 3],
     ) -> Result<(), String> {
-        let count = output.len().checked_div(len).unwrap_or(0);
-        let covered = a.covers(count, len) && b.covers(count, len) && a.step + b.step > 0;
-        if !covered || count * len != output.len() {
-            return Err(format!("{a:?} and {b:?} for rows of {len} in {}", output.len()));
+        let to = Operand { all: output.as_in(), step: 1, stride: pitch };
+        let covered = [a, b, to].iter().all(|it| it.covers(count, len)) && a.step + b.step > 0;
+        if !covered || (pitch < len && count > 1) {
+            return Err(format!("{a:?} and {b:?} for {count} rows of {len} in {}", output.len()));
         }
-        let (steps, strides) = ((a.step, b.step), (a.stride, b.stride));
+        let (steps, strides) = ((a.step, b.step), (a.stride, b.stride, pitch));
         let (low, high) = self.range;
         let (a, b, output) = (a.all.as_ptr(), b.all.as_ptr(), output.as_mut_ptr());
         let rows = Rows { a, b, steps, output, len, count, strides, low, high };
@@ -205,7 +205,7 @@ unsafe fn scalar<E: Each>(rows: &Rows) {
                 let a = rows.a.add(from.0 + at * a).read_unaligned();
                 let b = rows.b.add(from.1 + at * b).read_unaligned();
                 let y = clamp_real(E::number(a, b), rows.low, rows.high);
-                rows.output.add(row * rows.len + at).write_unaligned(y);
+                rows.output.add(row * rows.strides.2 + at).write_unaligned(y);
             }
         }
     }

@@ -60,28 +60,35 @@ fn rows_are_those_that_are_computed_one_by_one() {
                     let (a, b) = (row(x, a, at), row(y, b, at));
                     sub.compute(In::of(&a), In::of(&b), Out::of(want)).unwrap();
                 }
-                let mut got = vec![99.0; count * len + 1];
                 let operand = |all, (step, stride)| Operand { all, step, stride };
                 let operands = [operand(x, a), operand(y, b)];
-                sub.compute_rows(operands, Out::of(&mut got[..count * len]), len).unwrap();
-                assert_eq!(got[..count * len], want, "{:?}, {count} of {len}", variant.isa);
-                assert_eq!(got[count * len], 99.0, "{:?} wrote behind the end", variant.isa);
+                for pitch in [len, len + 3] {
+                    let mut got = vec![99.0; count * pitch];
+                    let (to, behind) = got.split_at_mut((count - 1) * pitch + len);
+                    sub.compute_rows(operands, Out::of(to), [count, len, pitch]).unwrap();
+                    assert!(behind.iter().all(|&x| x == 99.0), "{:?}: behind the end", variant.isa);
+                    for (got, want) in got.chunks(pitch).zip(want.chunks(len)) {
+                        assert_eq!(got[..len], *want, "{:?}, {count} of {len}", variant.isa);
+                        assert!(got[len..].iter().all(|&x| x == 99.0), "{:?}", variant.isa);
+                    }
+                }
             }
         }
     }
     let sub = Binary::new(Isa::best(), Arithmetic::Sub, (-60.0, 60.0));
     let short = Operand { all: x.slice(0..7), step: 1, stride: 4 };
     let one = Operand { all: y, step: 0, stride: 0 };
-    for (operands, count, len) in [
-        ([short, one], 8, 4),
-        ([Operand { step: 2, ..short }, one], 4, 4),
-        ([one, one], 4, 4),
-        ([short, Operand { stride: usize::MAX, ..one }], 12, 4),
-        ([short, one], 3, 2),
-        ([short, one], 3, 0),
+    let behind = Operand { stride: usize::MAX, ..one };
+    for (operands, extents) in [
+        ([short, one], [2, 4, 4]),
+        ([Operand { step: 2, ..short }, one], [1, 4, 4]),
+        ([one, one], [1, 4, 4]),
+        ([short, behind], [3, 4, 4]),
+        ([Operand { step: 1, ..one }, one], [2, 4, 4]),
+        ([Operand { step: 1, ..one }, one], [2, 3, 2]),
     ] {
-        let mut output = vec![0.0; count];
-        assert!(sub.compute_rows(operands, Out::of(&mut output), len).is_err());
+        let mut output = vec![0.0; 7];
+        assert!(sub.compute_rows(operands, Out::of(&mut output), extents).is_err());
     }
 }
 

@@ -38,7 +38,7 @@ unsafe fn of_steps<V: F32Simd, E: Each, const A: usize, const B: usize>(isa: V::
         unsafe {
             let a_row = rows.a.add(row * rows.strides.0);
             let b_row = rows.b.add(row * rows.strides.1);
-            let output = rows.output.add(row * rows.len);
+            let output = rows.output.add(row * rows.strides.2);
             for at in (0..whole).step_by(V::LANES) {
                 let (a, b) = (load::<V, A>(isa, a_row, at), load::<V, B>(isa, b_row, at));
                 E::vector(a, b).clamp(low, high).store(output.add(at));

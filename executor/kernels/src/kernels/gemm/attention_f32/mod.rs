@@ -165,19 +165,10 @@ impl Attention {
         scores: Out<'_, f32>,
     ) -> Result<(), String> {
         let (columns, stride) = (self.extents.columns, self.stride());
-        // In one call where rows of scores lie one behind the other.
-        let together = if stride == columns { count } else { 1 };
         poll::work(count * (columns + 16))?;
-        for first in (0..count).step_by(together.max(1)) {
-            let from = first * operand.stride;
-            check_lengths(operand.all.len(), from)?;
-            let operand = Operand { all: operand.all.slice(from..operand.all.len()), ..operand };
-            let to = scores.slice(first * stride..first * stride + together * columns);
-            let own = Operand { all: to.as_in(), step: 1, stride: columns };
-            let operands = if is_second { [operand, own] } else { [own, operand] };
-            binary.compute_rows(operands, to, columns)?;
-        }
-        Ok(())
+        let own = Operand { all: scores.as_in(), step: 1, stride };
+        let operands = if is_second { [operand, own] } else { [own, operand] };
+        binary.compute_rows(operands, scores, [count, columns, stride])
     }
 }
 
