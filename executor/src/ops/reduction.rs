@@ -274,35 +274,34 @@ where
             if poll::work(rows.saturating_mul(WIDE / 8)).is_err() {
                 return;
             }
+            let extents = [rows, columns];
             column += match columns - column {
-                WIDE.. => self.some_columns::<WIDE>(places, column, rows, columns),
-                BLOCK.. => self.some_columns::<BLOCK>(places, column, rows, columns),
-                8.. => self.some_columns::<8>(places, column, rows, columns),
-                4.. => self.some_columns::<4>(places, column, rows, columns),
-                2.. => self.some_columns::<2>(places, column, rows, columns),
-                _ => self.some_columns::<1>(places, column, rows, columns),
+                WIDE.. => self.some_columns::<WIDE, true>(places, column, extents),
+                BLOCK.. => self.some_columns::<BLOCK, true>(places, column, extents),
+                _ => self.some_columns::<BLOCK, false>(places, column, extents),
             };
         }
     }
 
-    /// `N` columns from the one `first` on; returns `N`.
+    /// `N` columns from the one `first` on, or those that are left where not `ALL` are there;
+    /// returns how many.
     #[inline(always)]
-    fn some_columns<const N: usize>(
+    fn some_columns<const N: usize, const ALL: bool>(
         &mut self,
         [from, to]: [usize; 2],
         first: usize,
-        rows: usize,
-        columns: usize,
+        [rows, columns]: [usize; 2],
     ) -> usize {
+        let count = if ALL { N } else { N.min(columns - first) };
         // Rows in turns: of few columns each addition would wait for the one before it.
         let mut turns = [[self.start; N]; TURNS];
         let whole = if N <= BLOCK { rows / TURNS * TURNS } else { 0 };
         for row in (0..whole).step_by(TURNS) {
             if row % REPORT_ROWS == REPORT_ROWS - TURNS && poll::work(2 * REPORT_ROWS).is_err() {
-                return N;
+                return count;
             }
             for (turn, results) in turns.iter_mut().enumerate() {
-                let xs = self.input.block::<N>(from + (row + turn) * columns + first);
+                let xs = self.row::<N, ALL>(from + (row + turn) * columns + first, count);
                 results
                     .iter_mut()
                     .zip(&xs)
@@ -310,7 +309,7 @@ where
             }
         }
         let mut results = [self.start; N];
-        results.copy_from_slice(&self.results[to + first..][..N]);
+        results[..count].copy_from_slice(&self.results[to + first..][..count]);
         if whole > 0 {
             let [a, b, c, d] = turns;
             for (lane, result) in results.iter_mut().enumerate() {
@@ -320,13 +319,22 @@ where
         }
         for row in whole..rows {
             if row % REPORT_ROWS == REPORT_ROWS - 1 && poll::work(2 * REPORT_ROWS).is_err() {
-                return N;
+                return count;
             }
-            let xs = self.input.block::<N>(from + row * columns + first);
+            let xs = self.row::<N, ALL>(from + row * columns + first, count);
             results.iter_mut().zip(&xs).for_each(|(result, &x)| *result = (self.each)(*result, x));
         }
-        self.results[to + first..][..N].copy_from_slice(&results);
-        N
+        self.results[to + first..][..count].copy_from_slice(&results[..count]);
+        count
+    }
+
+    /// `count` elements, and where not `ALL` are asked for, whatever is behind them.
+    #[inline(always)]
+    fn row<const N: usize, const ALL: bool>(&self, at: usize, count: usize) -> [T; N] {
+        if ALL || at + N <= self.input.len() {
+            return self.input.block(at);
+        }
+        std::array::from_fn(|lane| self.input.get(at + lane.min(count - 1)))
     }
 }
 

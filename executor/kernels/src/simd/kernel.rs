@@ -39,6 +39,9 @@ macro_rules! simd {
             type F32 = super::vector_f32::$f32;
             type I32 = super::vector_i32::$i32;
 
+            // By itself where one kernel runs others, too: the compiler's time grows faster than a
+            // function does.
+            #[inline(never)]
             #[target_feature(enable = $features)]
             unsafe fn run<K: Kernel>(work: &K::Work) {
                 // SAFETY: as the caller promises.

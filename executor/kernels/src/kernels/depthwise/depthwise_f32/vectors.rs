@@ -15,40 +15,86 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
     type Work = Pixels;
 
     #[inline(always)]
-    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+    unsafe fn run<S: Simd>(_: S, p: &Pixels) {
         let every = p.alike();
         for first in 0..every.min(p.count) {
-            // A copy, which the compiler knows that no store changes.
-            let p = &p.every(every, first);
-            // SAFETY: as the caller promises.
+            let p = p.every(every, first);
+            let (sliding, alone) = if p.fill_halves::<S::F32>() {
+                (Some(p.pairs()), (!p.count.is_multiple_of(2)).then(|| p.last(1)))
+            } else if p.count == 1 && p.height > 1 {
+                (None, Some(p))
+            } else {
+                (Some(p), None)
+            };
+            // SAFETY: as the caller promises; `isa` proves the instruction set. A function each:
+            // the compiler takes several times as long for all of them in one.
             unsafe {
-                if p.fill_halves::<S::F32>() {
-                    slide::<S::F32, 3, 2, ORDERED>(isa, &p.pairs());
-                    if !p.count.is_multiple_of(2) {
-                        column::<S::F32, ORDERED>(isa, &p.last(1));
-                    }
-                } else if p.count == 1 && p.height > 1 {
-                    column::<S::F32, ORDERED>(isa, p);
-                } else {
+                if let Some(p) = &sliding {
                     match (p.columns, p.step) {
-                        (2, step) if step == p.tap_column => slide::<S::F32, 2, 1, ORDERED>(isa, p),
-                        (3, step) if step == p.tap_column => slide::<S::F32, 3, 1, ORDERED>(isa, p),
-                        (3, step) if step == 2 * p.tap_column => {
-                            slide::<S::F32, 3, 2, ORDERED>(isa, p);
-                        }
-                        (5, step) if step == p.tap_column => slide::<S::F32, 5, 1, ORDERED>(isa, p),
-                        (5, step) if step == 2 * p.tap_column => {
-                            slide::<S::F32, 5, 2, ORDERED>(isa, p);
-                        }
-                        _ => any::<S::F32, ORDERED>(isa, p),
+                        (2, step) if step == p.tap_column => S::run::<Slide<2, 1, ORDERED>>(p),
+                        (3, step) if step == p.tap_column => S::run::<Slide<3, 1, ORDERED>>(p),
+                        (3, step) if step == 2 * p.tap_column => S::run::<Slide<3, 2, ORDERED>>(p),
+                        (5, step) if step == p.tap_column => S::run::<Slide<5, 1, ORDERED>>(p),
+                        (5, step) if step == 2 * p.tap_column => S::run::<Slide<5, 2, ORDERED>>(p),
+                        _ => S::run::<Any<ORDERED>>(p),
                     }
+                }
+                if let Some(p) = &alone {
+                    S::run::<Alone<ORDERED>>(p);
                 }
             }
         }
     }
 }
 
+/// Windows of `COLUMNS` columns, `STRIDE` columns apart.
+struct Slide<const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool>;
+
+impl<const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool> Kernel
+    for Slide<COLUMNS, STRIDE, ORDERED>
+{
+    type Work = Pixels;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+        // SAFETY: as the caller promises.
+        unsafe { slide::<S::F32, COLUMNS, STRIDE, ORDERED>(isa, &p.copied()) };
+    }
+}
+
+/// Windows of any shape, one at a time.
+struct Any<const ORDERED: bool>;
+
+impl<const ORDERED: bool> Kernel for Any<ORDERED> {
+    type Work = Pixels;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+        // SAFETY: as the caller promises.
+        unsafe { any::<S::F32, ORDERED>(isa, &p.copied()) };
+    }
+}
+
+/// Windows of any shape, of one pixel of each line.
+struct Alone<const ORDERED: bool>;
+
+impl<const ORDERED: bool> Kernel for Alone<ORDERED> {
+    type Work = Pixels;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+        // SAFETY: as the caller promises.
+        unsafe { column::<S::F32, ORDERED>(isa, &p.copied()) };
+    }
+}
+
 impl Pixels {
+    /// A copy, which the compiler knows that no store changes.
+    #[inline(always)]
+    fn copied(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// Every how many pixels windows share columns: as many as columns of a dilated window are
     /// apart. Such pixels by themselves have windows that aren't dilated.
     #[inline(always)]
@@ -140,7 +186,7 @@ impl Line {
     }
 }
 
-/// Windows of `COLUMNS` columns, `STRIDE` columns apart.
+/// See [`Slide`].
 ///
 /// # Safety
 /// As for the pixels.
@@ -151,16 +197,11 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
 ) {
     let power = p.tap_column >= CLASHING_POWER && p.tap_column.is_power_of_two();
     let clashes = power || p.tap_column.is_multiple_of(CLASHING);
-    if clashes && p.channels.is_multiple_of(V::LANES) {
+    if clashes && p.lines == COLUMNS && p.channels.is_multiple_of(V::LANES) {
+        // Known when it is compiled, the number of lines makes no loop.
+        let square = Pixels { lines: COLUMNS, ..*p };
         // SAFETY: as the caller promises.
-        unsafe {
-            if p.lines == COLUMNS {
-                // Known when it is compiled, the number of lines makes no loop.
-                let square = Pixels { lines: COLUMNS, ..*p };
-                return across::<V, COLUMNS, STRIDE, ORDERED>(isa, &square);
-            }
-            return across::<V, COLUMNS, STRIDE, ORDERED>(isa, p);
-        }
+        unsafe { return across::<V, COLUMNS, STRIDE, ORDERED>(isa, &square) };
     }
     for (line, whole) in lines::<V>(p) {
         // SAFETY: as the caller promises; a line at a time.
@@ -174,7 +215,7 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
     }
 }
 
-/// All channels of some windows at a time, of which there are whole vectors.
+/// All channels of some square windows at a time, of which there are whole vectors.
 ///
 /// # Safety
 /// As for the pixels.
@@ -247,10 +288,13 @@ unsafe fn slide_line<
             windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
         }
         match p.count - whole {
-            3 => windows::<V, 3, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
-            2 => windows::<V, 2, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
-            1 => windows::<V, 1, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
-            _ => {}
+            3 if WHOLE => windows::<V, 3, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
+            2 if WHOLE => windows::<V, 2, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
+            _ => {
+                for pixel in whole..p.count {
+                    windows::<V, 1, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
+                }
+            }
         }
     }
 }
@@ -300,7 +344,7 @@ unsafe fn windows<
     }
 }
 
-/// Windows of any shape, one at a time.
+/// See [`Any`].
 ///
 /// # Safety
 /// As for the pixels.
@@ -345,8 +389,8 @@ unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
     }
 }
 
-/// Windows of any shape, of one pixel of each line: a border, or an image as wide. Those of
-/// neighbouring lines are summed together.
+/// Windows of [`Alone`]: a border, or an image as wide. Those of neighbouring lines are summed
+/// together.
 ///
 /// # Safety
 /// As for the pixels.
