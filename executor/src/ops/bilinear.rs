@@ -10,6 +10,7 @@ use nnburst_kernels::tensor::quant::round_small;
 use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, Shape, poll};
 
+use super::pixel_groups;
 use super::support::{Image, compiled, dispatch, plain};
 use crate::lowering::{Label, Lowered, OpBuilder};
 
@@ -26,7 +27,7 @@ pub(super) struct Taps {
 /// reference truncates, which is off by up to one, and the expected values of its own tests are the
 /// rounded ones.
 pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    if op.input(0)?.kind == OperandType::TensorFloat32 && taps.lanes() >= VECTOR {
+    if op.input(0)?.kind == OperandType::TensorFloat32 && taps.lanes() >= PIXEL {
         return pixels(op, taps);
     }
     dispatch!(op.input(0)?.kind, 0, real: real(op, taps), byte: byte(op, taps))
@@ -36,7 +37,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     step(op, taps, T::to_f32, T::from_f32)
 }
 
-/// Pixels of so many floats that a vector has some of one alone.
+/// Pixels of so many floats that a vector, or a part of one, is best of one alone.
 fn pixels(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     let (shape, pixel, count) = (taps.to.shape()?, taps.lanes() * size_of::<f32>(), taps.lines());
     let Taps { from, to, rows, columns } = taps;
@@ -63,9 +64,31 @@ fn operations(shape: &Shape) -> u64 {
     11 * shape.elements() as u64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a byte")]
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
-    step(op, taps, |q: T| q.to_i32() as f32, |y| T::from_i32(round_small(y)))
+    #[expect(clippy::cast_precision_loss, reason = "a byte")]
+    let read = |q: T| q.to_i32() as f32;
+    let write = |y| T::from_i32(round_small(y));
+    // Lines that are spread are kept for the next line of the result.
+    let is_tall = taps.to.height >= 2 * taps.from.height && taps.to.channels > FEW;
+    if taps.to.is_nchw() || is_tall {
+        return step(op, taps, read, write);
+    }
+    let shape = taps.to.shape()?;
+    let label = compiled(op.isa(), "resize_bilinear", &shape, operations(&shape));
+    let between =
+        |Tap { first, second, weight }: Tap| pixel_groups::Between { first, second, weight };
+    let rows = taps.rows.into_iter().map(between).collect();
+    let columns: Vec<_> = taps.columns.into_iter().map(between).collect();
+    let blend = move |[a, b, c, d]: [T; 4], [v, u]: [f32; 2]| {
+        write(
+            read(a) * (1.0 - v) * (1.0 - u)
+                + read(b) * v * (1.0 - u)
+                + read(c) * (1.0 - v) * u
+                + read(d) * v * u,
+        )
+    };
+    pixel_groups::emit(op, label, [taps.from, taps.to], rows, &columns, blend);
+    Ok(())
 }
 
 fn step<T: Element>(
@@ -113,8 +136,12 @@ impl Taps {
     }
 }
 
-/// Floats of the longest vectors.
-const VECTOR: usize = 16;
+/// Floats of a pixel that take less time by themselves than beside those of others, to where they
+/// would be brought one by one.
+const PIXEL: usize = 3;
+
+/// Bytes of a pixel that are worth less than a vector of their own.
+const FEW: usize = 8;
 
 /// Elements of a line that are computed at a time.
 const STRIP: usize = 1024;

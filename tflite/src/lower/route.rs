@@ -240,6 +240,11 @@ impl Lower<'_, '_> {
             {
                 "NNAPI does not quantise activations on the fly"
             }
+            Builtin::EmbeddingLookup
+                if self.tensor(1).is_ok_and(|it| it.quantization.blockwise.is_some()) =>
+            {
+                "NNAPI has no scales of blocks"
+            }
             Builtin::Lstm if input == Some(TensorKind::Uint8) => "NNAPI rounds otherwise",
             Builtin::Lstm | Builtin::UnidirectionalSequenceLstm
                 if input == Some(TensorKind::Float32)
