@@ -6,7 +6,7 @@ use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::bilinear_f32;
 pub(super) use nnburst_kernels::kernels::bilinear_f32::Tap;
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::tensor::quant::round_small;
+use nnburst_kernels::tensor::quant::round_up_small;
 use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, Shape, poll};
 
@@ -24,8 +24,8 @@ pub(super) struct Taps {
 }
 
 /// Adds the step. Of bytes, the stored values are interpolated and rounded to nearest; the
-/// reference truncates, which is off by up to one, and the expected values of its own tests are the
-/// rounded ones.
+/// reference truncates, which is off by up to one, and the expected values of its own tests are
+/// the rounded ones.
 pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     if op.input(0)?.kind == OperandType::TensorFloat32 && taps.lanes() >= PIXEL {
         return pixels(op, taps);
@@ -64,10 +64,11 @@ fn operations(shape: &Shape) -> u64 {
     11 * shape.elements() as u64
 }
 
+/// As unsigned bytes, with halves up in single precision: the interpreter's definition too.
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     #[expect(clippy::cast_precision_loss, reason = "a byte")]
-    let read = |q: T| q.to_i32() as f32;
-    let write = |y| T::from_i32(round_small(y));
+    let read = |q: T| (q.to_i32() + T::TO_UNSIGNED) as f32;
+    let write = |y| T::from_i32(round_up_small(y) - T::TO_UNSIGNED);
     // Lines that are spread are kept for the next line of the result.
     let is_tall = taps.to.height >= 2 * taps.from.height && taps.to.channels > FEW;
     if taps.to.is_nchw() || is_tall {

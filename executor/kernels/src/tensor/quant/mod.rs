@@ -47,6 +47,18 @@ pub fn round_small(x: f32) -> i32 {
     whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
+/// `x + 1/2` in single precision, cut to an integer, for numbers that only those within some 2^20 of
+/// 0 matter of: the nearest of those that are not negative, but for the last below a half, which
+/// gives 1. NaN is one beyond.
+#[inline(always)]
+pub fn round_up_small(x: f32) -> i32 {
+    const LIMIT: f32 = (1 << 20) as f32;
+    #[expect(clippy::manual_clamp, reason = "which leaves NaN as it is")]
+    let within = (x + 0.5).max(-LIMIT).min(LIMIT);
+    // SAFETY: within what 32 bits hold; `max` makes a number of NaN.
+    unsafe { within.to_int_unchecked::<i32>() }
+}
+
 /// The rounding doubled high product: `(a * b + 2^30) >> 31`, saturated where both are `i32::MIN`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "fits but for the case handled")]
@@ -258,6 +270,15 @@ mod tests {
             }
         }
         assert_eq!(truncate(f32::NAN), 0);
+    }
+
+    #[test]
+    fn halves_go_up_in_single_precision() {
+        for (x, want) in [(0.0, 0), (0.25, 0), (0.5, 1), (1.5, 2), (2.499_999, 2), (254.6, 255)] {
+            assert_eq!(round_up_small(x), want, "{x}");
+        }
+        assert_eq!(round_up_small(0.5f32.next_down()), 1, "a sum of more digits than it has");
+        assert_eq!(round_up_small(f32::INFINITY), 1 << 20);
     }
 
     #[test]
