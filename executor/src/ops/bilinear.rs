@@ -88,8 +88,7 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
                 + read(d) * v * u,
         )
     };
-    pixel_groups::emit(op, label, [taps.from, taps.to], rows, &columns, blend);
-    Ok(())
+    pixel_groups::emit(op, label, [taps.from, taps.to], rows, &columns, blend)
 }
 
 fn step<T: Element>(

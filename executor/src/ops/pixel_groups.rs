@@ -6,7 +6,7 @@ use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
 use super::support::Image;
-use crate::lowering::{Label, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 /// A place between two lines or columns of an image.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,9 @@ struct Group<W> {
 }
 
 /// Adds a step that gives an image with channels innermost.
+///
+/// # Errors
+/// There is no memory for the tables of columns.
 pub(super) fn emit<T: Element, W: Copy + Send + Sync + 'static>(
     op: &mut OpBuilder<'_>,
     label: Label,
@@ -46,30 +49,30 @@ pub(super) fn emit<T: Element, W: Copy + Send + Sync + 'static>(
     rows: Vec<Between<W>>,
     columns: &[Between<W>],
     blend: impl Blend<T, W>,
-) {
+) -> Lowered {
     let (isa, channels, pixel) = (op.isa(), to.channels, to.channels * size_of::<T>());
+    let together = LANES / lanes(channels);
+    op.claim(to.width.div_ceil(together).saturating_mul(size_of::<Group<W>>()))?;
     let groups = groups(columns, channels);
-    let work = to.width.saturating_mul(channels.next_multiple_of(PIXELS));
+    // Groups between two reports of work.
+    let most = (poll::CHUNK / channels.max(LANES)).max(1);
     op.emit_bands(label, 0, to.batches * to.height, move |io, lines| {
         let (input, output) = (io.input_rows::<T>(0), io.output_rows::<T>(0));
         for line in lines {
-            poll::work(work)?;
             let (image, row) = (line / to.height * from.height, rows[line % to.height]);
-            let above_and_below = [row.first, row.second].map(|it| (image + it) * from.width);
-            isa.run(Line {
-                input,
-                lines: above_and_below,
-                weight: row.weight,
-                groups: &groups,
-                output,
-                pixels: line * to.width..(line + 1) * to.width,
-                channels,
-                blend: &blend,
-            });
+            let lines = [row.first, row.second].map(|it| (image + it) * from.width);
+            let mut pixels = line * to.width..(line + 1) * to.width;
+            for groups in groups.chunks(most) {
+                poll::work(groups.len().saturating_mul(channels.max(LANES)))?;
+                let (weight, blend, to) = (row.weight, &blend, pixels.clone());
+                isa.run(Line { input, lines, weight, groups, output, pixels: to, channels, blend });
+                pixels.start += groups.len() * together;
+            }
         }
         Ok(())
     });
     op.rows(&[(Port::Input(0), Some(pixel)), (Port::Output, Some(pixel))]);
+    Ok(())
 }
 
 /// Lanes that a pixel of so many channels has in a group.
@@ -102,7 +105,7 @@ struct Line<'a, T, W, B> {
     weight: W,
     groups: &'a [Group<W>],
     output: Rows<Out<'a, T>>,
-    /// Those of the result.
+    /// Those of the result: from that of the first group to the end of the line.
     pixels: std::ops::Range<usize>,
     channels: usize,
     blend: &'a B,

@@ -1,7 +1,7 @@
 //! RESIZE_BILINEAR: of signed integers between four pixels, with weights of ten bits each way; of
 //! FLOAT32 and UINT8 as NNAPI's.
 
-use super::arg::{ElementKind, OperatorCall};
+use super::arg::{ElementKind, OperatorCall, refused};
 use super::image::resized;
 use super::math::{Stored, low};
 use crate::lowering::Lowered;
@@ -41,9 +41,8 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     match kind {
         ElementKind::I8 => emit(call, label, [from, to], rows, &columns, byte),
         ElementKind::I16 => emit(call, label, [from, to], rows, &columns, word),
-        kind => return Err(super::arg::refused(0, kind).into()),
+        kind => Err(refused(0, kind).into()),
     }
-    Ok(())
 }
 
 /// Halves away from zero. Weights are from -512 to 1536, and sums of bytes stay below 2^29.
