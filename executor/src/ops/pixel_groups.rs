@@ -123,8 +123,8 @@ impl<T: Element, W: Copy, B: Fn([T; 4], [W; 2]) -> T> Loop for Line<'_, T, W, B>
     }
 }
 
-// No closures beside the blend: of one as large as what gathers pixels the compiler makes a function
-// of its own, which has no vectors.
+// No closures beside the blend: of one as large as what gathers pixels the compiler makes a
+// function of its own, which has no vectors.
 impl<T: Element, W: Copy, B: Fn([T; 4], [W; 2]) -> T> Line<'_, T, W, B> {
     /// By groups of pixels that have `P` lanes each.
     #[inline(always)]

@@ -182,14 +182,15 @@ fn lower(op: &mut OpBuilder<'_>) -> Lowered {
     }
 }
 
-/// Outputs that a tile may have.
+/// Outputs that a tile may have, and so many where it is larger than the result.
 const MAX_TILE: usize = 1 << 10;
+const SMALL_TILE: usize = 16;
 
 /// What makes the outputs of a part.
 #[derive(Debug)]
 enum Maker<C: Convolution> {
     Convolution(C),
-    /// They meet no tap: the outputs of a tile, which are those of all.
+    /// They meet no tap: the values of a pixel's channels.
     Repeated(Vec<C::Element>),
 }
 
@@ -204,7 +205,9 @@ impl TransposeConv {
     /// The parts of a tile; `None` where it has many outputs.
     fn parts(&self) -> Option<Vec<TilePart>> {
         let Self { vertical, horizontal, .. } = *self;
-        if vertical.stride.checked_mul(horizontal.stride)? > MAX_TILE {
+        let is_within = [vertical, horizontal].iter().all(|axis| axis.stride <= axis.output);
+        let most = if is_within { MAX_TILE } else { SMALL_TILE };
+        if vertical.stride.checked_mul(horizontal.stride)? > most {
             return None;
         }
         let parts = vertical.parts().flat_map(|rows| {
@@ -239,9 +242,9 @@ impl TransposeConv {
                         let lines = 0..packed.patches().lines();
                         packed.compute(image, product, lines, &mut *scratch)?;
                     }
-                    Maker::Repeated(tile) => {
-                        let elements = part.patches().rows() * tile.len();
-                        product.slice(0..elements).fill(tile.iter().copied().cycle());
+                    Maker::Repeated(pixel) => {
+                        let elements = part.patches().rows() * part.places() * pixel.len();
+                        product.slice(0..elements).fill(pixel.iter().copied().cycle());
                     }
                 }
             }
@@ -277,7 +280,7 @@ impl TilePart {
         self.rows.places * self.columns.places
     }
 
-    /// Returns whether an output of the part meets a tap, or none does.
+    /// Returns whether outputs of the part meet taps; else none does.
     fn meets_taps(&self) -> bool {
         self.rows.window > 0 && self.columns.window > 0
     }
@@ -344,9 +347,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
         let bias = T::widened(bias.typed());
         let pack = |part: TilePart| {
             if !part.meets_taps() {
-                let tile = bias.repeat(part.places());
-                let tile = tile.into_iter().map(|x| clamp_real(x, range.0, range.1)).collect();
-                return Some((part, Maker::Repeated(tile)));
+                let pixel = bias.iter().map(|&x| clamp_real(x, range.0, range.1)).collect();
+                return Some((part, Maker::Repeated(pixel)));
             }
             let (filters, bias) = (part.filters(&filter), bias.repeat(part.places()));
             let (isa, patches) = (op.isa(), part.patches());
@@ -375,8 +377,7 @@ fn byte(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
         let pack = |part: TilePart| {
             if !part.meets_taps() {
                 let own = bias.iter().enumerate().map(|(o, &sum)| requantise.apply(sum, o));
-                let tile = own.collect::<Vec<u8>>().repeat(part.places());
-                return Some((part, Maker::Repeated(tile)));
+                return Some((part, Maker::Repeated(own.collect())));
             }
             let filters = part.filters(filter.as_slice());
             let weights = gemm_i8::Weights { values: &filters[..], bytes: bytes(&weights) };

@@ -35,8 +35,8 @@ pub(super) struct Runner {
     slots: Vec<SlotMemory>,
     shapes: Vec<OutputShape>,
     /// The tree that the slots are bound for, if it is a single stage that was run to its end: for
-    /// the same arguments, as pipelines and bursts have them frame by frame, its steps are all
-    /// there is to do.
+    /// arguments as long, as pipelines and bursts have them frame by frame, its steps are all there
+    /// is to do.
     bound: Option<Bound>,
 }
 
@@ -187,8 +187,9 @@ impl Runner {
         orders: &mut Orders<'_>,
     ) -> Result<(), RunError> {
         let outputs_from = inputs.len();
-        if let Some(bound) = self.bound.filter(|&it| self.is_bound_to(it, inputs, sink))
-            && let Some(Root { node, .. }) = self.roots.get(bound.root)
+        if let Some(bound) = self.bound
+            && let Some(Root { node, .. }) = self.roots.get_mut(bound.root)
+            && bind_again(&mut self.slots, bound, node, inputs, sink)
         {
             let (slots, shapes) = (&mut self.slots, &mut self.shapes[..]);
             return Walk { context, orders, slots, shapes, sink }.take_steps(&node.stage);
@@ -219,23 +220,6 @@ impl Runner {
         let (inputs, outputs) = (inputs.len(), graph.outputs.len());
         self.bound = is_one_stage.then_some(Bound { root: at, inputs, outputs });
         Ok(())
-    }
-
-    /// Returns whether the slots are the memory of these arguments, whose shapes are the model's.
-    #[inline]
-    fn is_bound_to(&self, bound: Bound, inputs: &[Input<'_>], sink: &Sink<'_>) -> bool {
-        let Sink::Given(outputs) = sink else { return false };
-        if [inputs.len(), outputs.len()] != [bound.inputs, bound.outputs] {
-            return false;
-        }
-        let mut slots = self.slots.iter();
-        inputs.iter().zip(&mut slots).all(|(input, slot)| {
-            matches!(input, Input::Value { bytes, dimensions: [] }
-                if slot.start.cast_const() == bytes.as_ptr() && slot.len == bytes.len())
-        }) && outputs.iter().zip(&mut slots).all(|(output, slot)| {
-            matches!(output, Output::Buffer { bytes, dimensions: [] }
-                if slot.start == bytes.as_mut_ptr() && slot.len == bytes.len())
-        })
     }
 
     /// The tree that fits the arguments, compiled if it is new. A warm-up run compiles nothing:
@@ -504,6 +488,43 @@ impl Walk<'_, '_, '_, '_> {
         }
         Ok(Guard::Shapes(shapes))
     }
+}
+
+/// Puts the memory of other arguments of the same lengths in place of the last run's; `false` where
+/// their lengths or shapes are others, and some may have changed places.
+#[inline]
+fn bind_again(
+    slots: &mut [SlotMemory],
+    bound: Bound,
+    node: &mut Node,
+    inputs: &[Input<'_>],
+    sink: &Sink<'_>,
+) -> bool {
+    let Sink::Given(outputs) = sink else { return false };
+    if [inputs.len(), outputs.len()] != [bound.inputs, bound.outputs] {
+        return false;
+    }
+    if node.stage.arena_bytes > 0
+        && let Some(slot) = slots.get_mut(node.stage.arena_slot)
+    {
+        *slot = SlotMemory::of(node.arena.view_mut());
+    }
+    let mut slots = slots.iter_mut();
+    let has_inputs = inputs.iter().zip(&mut slots).all(|(input, slot)| match input {
+        Input::Value { bytes, dimensions: [] } if bytes.len() == slot.len => {
+            *slot = SlotMemory::of_input(*bytes);
+            true
+        }
+        _ => false,
+    });
+    has_inputs
+        && outputs.iter().zip(&mut slots).all(|(output, slot)| match output {
+            Output::Buffer { bytes, dimensions: [] } if bytes.len() == slot.len => {
+                *slot = SlotMemory::of(*bytes);
+                true
+            }
+            _ => false,
+        })
 }
 
 /// Replaces extents by others, which mostly are what they were.

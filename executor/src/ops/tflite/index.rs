@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::tensor::{AlignedBytes, Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused, sizes};
@@ -337,22 +338,27 @@ pub(super) fn embedding_lookup(call: &mut OperatorCall<'_, '_>) -> Lowered {
         }
         let scales = table.scales(if table.channels.is_some() { rows } else { 1 })?;
         let blocks = blocks_of_a_row(call, rows, row)?;
+        let parts = blocks.unwrap_or(1);
+        let block = row.checked_div(parts).unwrap_or(0);
         let (isa, zero_point) = (call.isa(), table.zero_point);
         call.step(&shape, move |io| {
             let (from, to) = (io.input::<i8>(1), io.output::<f32>(0));
-            for at in poll::each(0..count, 16 + row) {
+            for at in 0..count {
                 let place = row_of(&io, &lookups, at, rows)?;
                 let of_row = scales.get(place).or_else(|| scales.first()).copied().unwrap_or(0.0);
-                let block = row.checked_div(blocks.unwrap_or(1)).unwrap_or(0);
-                for part in 0..blocks.unwrap_or(1) {
+                for part in 0..parts {
                     let scale = match blocks {
-                        Some(blocks) => io.input::<f32>(BLOCK_SCALES).get(place * blocks + part),
+                        Some(_) => io.input::<f32>(BLOCK_SCALES).get(place * parts + part),
                         None => of_row,
                     };
                     let real = |x: i8| super::math::f32_of(i32::from(x) - zero_point) * scale;
-                    let [own, given] = [place, at].map(|row_at| row_at * row + part * block);
-                    let given = to.slice(given..given + block);
-                    map(isa, from.slice(own..own + block), given, real);
+                    let [own, given] = [place, at].map(|of| of * row + part * block);
+                    let (own, given) =
+                        (from.slice(own..own + block), to.slice(given..given + block));
+                    in_chunks(block, |part| {
+                        map(isa, own.slice(part.clone()), given.slice(part), real);
+                        Ok(())
+                    })?;
                 }
             }
             Ok(())

@@ -47,9 +47,8 @@ pub fn round_small(x: f32) -> i32 {
     whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
-/// `x + 1/2` in single precision, cut to an integer, for numbers that only those within some 2^20 of
-/// 0 matter of: the nearest of those that are not negative, but for the last below a half, which
-/// gives 1. NaN is one beyond.
+/// `x + 1/2` in single precision, cut to an integer: what is not negative to nearest, but the last
+/// float below a half to 1. Beyond 2^20 on either side it is that; NaN is one of the two.
 #[inline(always)]
 pub fn round_up_small(x: f32) -> i32 {
     const LIMIT: f32 = (1 << 20) as f32;

@@ -19,28 +19,23 @@ impl<const ORDERED: bool> Kernel for Windows<ORDERED> {
         let every = p.alike();
         for first in 0..every.min(p.count) {
             let p = p.every(every, first);
-            let (sliding, alone) = if p.fill_halves::<S::F32>() {
-                (Some(p.pairs()), (!p.count.is_multiple_of(2)).then(|| p.last(1)))
-            } else if p.count == 1 && p.height > 1 {
-                (None, Some(p))
-            } else {
-                (Some(p), None)
+            let halves = p.fill_halves::<S::F32>();
+            let sliding = if halves { p.pairs() } else { p };
+            // A function for each: the compiler takes several times as long for all of them in one.
+            let run = match (sliding.columns, sliding.step) {
+                _ if sliding.is_column() => S::run::<Any<ORDERED>>,
+                (2, step) if step == sliding.tap_column => S::run::<Slide<2, 1, ORDERED>>,
+                (3, step) if step == sliding.tap_column => S::run::<Slide<3, 1, ORDERED>>,
+                (3, step) if step == 2 * sliding.tap_column => S::run::<Slide<3, 2, ORDERED>>,
+                (5, step) if step == sliding.tap_column => S::run::<Slide<5, 1, ORDERED>>,
+                (5, step) if step == 2 * sliding.tap_column => S::run::<Slide<5, 2, ORDERED>>,
+                _ => S::run::<Any<ORDERED>>,
             };
-            // SAFETY: as the caller promises; `isa` proves the instruction set. A function each:
-            // the compiler takes several times as long for all of them in one.
+            // SAFETY: as the caller promises; there is a proof of the instruction set.
             unsafe {
-                if let Some(p) = &sliding {
-                    match (p.columns, p.step) {
-                        (2, step) if step == p.tap_column => S::run::<Slide<2, 1, ORDERED>>(p),
-                        (3, step) if step == p.tap_column => S::run::<Slide<3, 1, ORDERED>>(p),
-                        (3, step) if step == 2 * p.tap_column => S::run::<Slide<3, 2, ORDERED>>(p),
-                        (5, step) if step == p.tap_column => S::run::<Slide<5, 1, ORDERED>>(p),
-                        (5, step) if step == 2 * p.tap_column => S::run::<Slide<5, 2, ORDERED>>(p),
-                        _ => S::run::<Any<ORDERED>>(p),
-                    }
-                }
-                if let Some(p) = &alone {
-                    S::run::<Alone<ORDERED>>(p);
+                run(&sliding);
+                if halves && !p.count.is_multiple_of(2) {
+                    S::run::<Any<ORDERED>>(&p.last(1));
                 }
             }
         }
@@ -57,12 +52,14 @@ impl<const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool> Kernel
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+        // A copy, which the compiler knows that no store changes.
+        let p = &{ *p };
         // SAFETY: as the caller promises.
-        unsafe { slide::<S::F32, COLUMNS, STRIDE, ORDERED>(isa, &p.copied()) };
+        unsafe { slide::<S::F32, COLUMNS, STRIDE, ORDERED>(isa, p) };
     }
 }
 
-/// Windows of any shape, one at a time.
+/// Windows of any shape, one at a time or those of neighbouring lines.
 struct Any<const ORDERED: bool>;
 
 impl<const ORDERED: bool> Kernel for Any<ORDERED> {
@@ -70,29 +67,24 @@ impl<const ORDERED: bool> Kernel for Any<ORDERED> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
+        // A copy, which the compiler knows that no store changes.
+        let p = &{ *p };
         // SAFETY: as the caller promises.
-        unsafe { any::<S::F32, ORDERED>(isa, &p.copied()) };
-    }
-}
-
-/// Windows of any shape, of one pixel of each line.
-struct Alone<const ORDERED: bool>;
-
-impl<const ORDERED: bool> Kernel for Alone<ORDERED> {
-    type Work = Pixels;
-
-    #[inline(always)]
-    unsafe fn run<S: Simd>(isa: S, p: &Pixels) {
-        // SAFETY: as the caller promises.
-        unsafe { column::<S::F32, ORDERED>(isa, &p.copied()) };
+        unsafe {
+            if p.is_column() {
+                column::<S::F32, ORDERED>(isa, p);
+            } else {
+                any::<S::F32, ORDERED>(isa, p);
+            }
+        }
     }
 }
 
 impl Pixels {
-    /// A copy, which the compiler knows that no store changes.
+    /// Returns whether the pixels are one of each line: of a border, or of an image as wide.
     #[inline(always)]
-    fn copied(&self) -> Self {
-        Self { ..*self }
+    fn is_column(&self) -> bool {
+        self.count == 1 && self.height > 1
     }
 
     /// Every how many pixels windows share columns: as many as columns of a dilated window are
@@ -344,7 +336,7 @@ unsafe fn windows<
     }
 }
 
-/// See [`Any`].
+/// Windows of any shape, one at a time.
 ///
 /// # Safety
 /// As for the pixels.
@@ -389,8 +381,7 @@ unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
     }
 }
 
-/// Windows of [`Alone`]: a border, or an image as wide. Those of neighbouring lines are summed
-/// together.
+/// Windows of any shape, of one pixel of each line: those of neighbouring lines are summed together.
 ///
 /// # Safety
 /// As for the pixels.
