@@ -1,7 +1,7 @@
-//! A static plan's run allocates nothing.
+//! A static plan's runs allocate nothing, and take whatever memory they are given.
 #![expect(clippy::unwrap_used, reason = "a test outside #[test] functions")]
 
-use nnburst_executor::{CompileOptions, Control, Input, Output, Plan};
+use nnburst_executor::{CompileOptions, Control, Input, Output, Plan, RunError, Session};
 use nnburst_hal::testing::{Calls, CountingAllocator};
 use nnburst_hal::{
     DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph,
@@ -31,6 +31,62 @@ fn a_run_allocates_nothing() {
     }
     assert_eq!(CountingAllocator::calls_of_thread() - before, Calls::default());
     assert_eq!(session.output_shapes()[0].dimensions, [1, 4, 4, 5]);
+}
+
+/// Frames lie elsewhere each time, are longer than they need to be, or too short: what a run leaves
+/// of its arguments for the next one is no more than their lengths.
+#[test]
+fn each_run_has_the_memory_that_it_is_given() {
+    let plan = Plan::compile(&convolution_and_pooling(), &CompileOptions::default()).unwrap();
+    let input =
+        |add: f32| (0..8 * 8 * 3).flat_map(|i: u8| (f32::from(i) + add).to_le_bytes()).collect();
+    let frames: [Vec<u8>; 3] = [input(0.0), input(1.0), [input(2.0), vec![1; 12]].concat()];
+    let full = 4 * 4 * 5 * 4;
+    let alone = |frame: &[u8]| {
+        let mut output = vec![0; full];
+        run(&mut plan.session(), frame, &mut output, &[]).unwrap();
+        output
+    };
+    let want = frames.each_ref().map(|frame| alone(frame));
+    assert_ne!(want[0], want[1], "results worth comparing");
+    let mut session = plan.session();
+    for (frame, room, dimensions) in [
+        (0, full, &[][..]),
+        (0, full, &[]),
+        (1, full, &[]),
+        (0, full + 4, &[]),
+        (1, full + 4, &[]),
+        (2, full, &[]),
+        (2, full - 1, &[]),
+        (1, full - 1, &[]),
+        (1, full, &[1, 8, 8, 3]),
+        (0, full, &[]),
+        (2, full, &[]),
+    ] {
+        let mut output = vec![9; room];
+        let ran = run(&mut session, &frames[frame], &mut output, dimensions);
+        let what = format!("frame {frame}, {room} bytes");
+        assert_eq!(ran.is_ok(), room >= full, "{what}: {ran:?}");
+        assert_eq!(session.output_shapes()[0].is_sufficient, room >= full, "{what}");
+        if room >= full {
+            assert_eq!(output[..full], want[frame], "{what}");
+            assert!(output[full..].iter().all(|&byte| byte == 9), "{what}: behind the value");
+        }
+    }
+    let mut output = vec![0; full];
+    assert!(run(&mut session, &frames[0][..700], &mut output, &[]).is_err(), "a short frame");
+    run(&mut session, &frames[1], &mut output, &[]).unwrap();
+    assert_eq!(output, want[1]);
+}
+
+fn run(
+    session: &mut Session,
+    frame: &[u8],
+    output: &mut [u8],
+    dimensions: &[u32],
+) -> Result<(), RunError> {
+    let inputs = [Input::Value { bytes: View::of(frame), dimensions }];
+    session.run(&inputs, &[Output::new(ViewMut::of(output))], &Control::default())
 }
 
 /// A 3x3 convolution of 8x8x3 to 5 channels, then 2x2 maxima.
