@@ -290,7 +290,9 @@ fn window_at_random(rng: &mut TestRng, op: Op) -> Product {
     let input = [upto(1, 2), upto(1, 9), upto(1, 9), channels];
     // The window that has kernels of its own, often.
     let filter = if upto(0, 2) == 0 { [3, 3] } else { [upto(1, 4), upto(1, 4)] };
-    let stride = [upto(1, 3), upto(1, 3)];
+    // Longer than a transposed convolution's filter and its result, too.
+    let longest = if op == Op::TransposeConv2d { 9 } else { 3 };
+    let stride = [upto(1, longest), upto(1, longest)];
     let mut dilation = [upto(1, 3), upto(1, 3)];
     if matches!(op, Op::GroupedConv2d | Op::TransposeConv2d) {
         dilation = [1, 1];
