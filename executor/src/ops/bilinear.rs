@@ -37,7 +37,7 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     step(op, taps, T::to_f32, T::from_f32)
 }
 
-/// Pixels of so many floats that a vector, or a part of one, is best of one alone.
+/// Pixel by pixel, of so many floats that each is worth a vector or a part of one.
 fn pixels(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     let (shape, pixel, count) = (taps.to.shape()?, taps.lanes() * size_of::<f32>(), taps.lines());
     let Taps { from, to, rows, columns } = taps;
@@ -76,19 +76,15 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     }
     let shape = taps.to.shape()?;
     let label = compiled(op.isa(), "resize_bilinear", &shape, operations(&shape));
-    let between =
-        |Tap { first, second, weight }: Tap| pixel_groups::Between { first, second, weight };
-    let rows = taps.rows.into_iter().map(between).collect();
-    let columns: Vec<_> = taps.columns.into_iter().map(between).collect();
-    let blend = move |[a, b, c, d]: [T; 4], [v, u]: [f32; 2]| {
-        write(
-            read(a) * (1.0 - v) * (1.0 - u)
-                + read(b) * v * (1.0 - u)
-                + read(c) * (1.0 - v) * u
-                + read(d) * v * u,
-        )
-    };
-    pixel_groups::emit(op, label, [taps.from, taps.to], rows, &columns, blend)
+    let blend = move |around: [T; 4], weights: [f32; 2]| write(blended(around.map(read), weights));
+    pixel_groups::emit(op, label, [taps.from, taps.to], taps.rows, &taps.columns, blend)
+}
+
+/// Between four pixels: those above and below on the left, then on the right, with the weights of
+/// the one below and of the right side.
+#[inline(always)]
+fn blended([a, b, c, d]: [f32; 4], [v, u]: [f32; 2]) -> f32 {
+    a * (1.0 - v) * (1.0 - u) + b * v * (1.0 - u) + c * (1.0 - v) * u + d * v * u
 }
 
 fn step<T: Element>(
@@ -136,11 +132,10 @@ impl Taps {
     }
 }
 
-/// Floats of a pixel that take less time by themselves than beside those of others, to where they
-/// would be brought one by one.
+/// Pixels of fewer floats are brought side by side.
 const PIXEL: usize = 3;
 
-/// Bytes of a pixel that are worth less than a vector of their own.
+/// Pixels of more bytes take less time where their lines are spread, if a line serves several.
 const FEW: usize = 8;
 
 /// Elements of a line that are computed at a time.
@@ -264,13 +259,7 @@ fn between<T: Element>(
     for ((at, us), ((a, b), (c, d))) in places.zip(left.zip(right)) {
         let mut ys = [T::default(); BLOCK];
         for (k, y) in ys.iter_mut().enumerate() {
-            let u = us[k];
-            *y = write(
-                a[k] * (1.0 - v) * (1.0 - u)
-                    + b[k] * v * (1.0 - u)
-                    + c[k] * (1.0 - v) * u
-                    + d[k] * v * u,
-            );
+            *y = write(blended([a[k], b[k], c[k], d[k]], [v, us[k]]));
         }
         let (mut done, count) = (0, BLOCK.min(place.end - at));
         if count == BLOCK && output.left(at) >= BLOCK {

@@ -18,7 +18,7 @@ use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tenso
 use super::Op;
 use super::broadcast::{Broadcast, each_chunk_of_rows, emit_zip};
 use super::byte_blocks::{Planes, Walk, each_block};
-use super::laid_out::{LaidOutRows, Layout};
+use super::laid_out::{LaidOut, LaidOutRows, Layout};
 use super::repeated_block::RepeatedBlock;
 use super::support::{EACH, bad_kind, compiled, plain};
 use crate::lowering::part::StepPart;
@@ -99,12 +99,14 @@ pub(super) fn real_binary(
 }
 
 fn emit_real_binary(op: &mut OpBuilder<'_>, label: Label, binary: Binary, broadcast: Broadcast) {
-    if let Some(blocks) = RepeatedBlock::of(&broadcast) {
+    let blocks = RepeatedBlock::of(&broadcast);
+    let rows = RealRows::new(binary, broadcast);
+    if let Some(blocks) = blocks {
         let (scratch, in_place) = (blocks.len() * size_of::<f32>(), IN_PLACE[blocks.repeated]);
         op.emit_with_scratch(label, scratch, move |mut io| {
             let (a, b, out) = arguments::<f32>(&io);
-            if !(a.is_one_piece() && b.is_one_piece() && out.is_one_piece()) {
-                return in_rows(binary, &broadcast, [a, b], out);
+            if !are_in_one_piece([a, b], out) {
+                return rows.compute([a, b], out);
             }
             let (block, len) = (io.scratch_slice::<f32>(), blocks.len());
             let mut inputs = [a.all(), b.all()];
@@ -127,31 +129,55 @@ fn emit_real_binary(op: &mut OpBuilder<'_>, label: Label, binary: Binary, broadc
     }
     op.emit(label, move |io| {
         let (a, b, out) = arguments::<f32>(&io);
-        in_rows(binary, &broadcast, [a, b], out)
+        rows.compute([a, b], out)
     });
     op.in_place(&[0, 1]);
     op.rows(&EACH);
 }
 
+fn are_in_one_piece(inputs: [Rows<In<'_, f32>>; 2], out: Rows<Out<'_, f32>>) -> bool {
+    inputs.iter().all(|input| input.is_one_piece()) && out.is_one_piece()
+}
+
 /// All rows of the results, those that are short in few calls.
-fn in_rows(
+struct RealRows {
     binary: Binary,
-    broadcast: &Broadcast,
-    [a, b]: [Rows<In<'_, f32>>; 2],
-    out: Rows<Out<'_, f32>>,
-) -> Result<(), String> {
-    let layouts = [Layout::of(a, 1), Layout::of(b, 1), Layout::of(out, 1)];
-    let Some(laid_out) = broadcast.short_rows(layouts) else {
-        return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
-    };
-    let (inputs, out) = ([a.all(), b.all()], out.all());
-    laid_out.each_matrix(|LaidOutRows { from, count, len, steps, strides }| {
-        let operands = [0, 1].map(|of| {
-            let all = inputs[of].slice(from[of]..inputs[of].len());
-            Operand { all, step: steps[of], stride: strides[of] }
-        });
-        binary.compute_rows(operands, out.slice(from[2]..out.len()), [count, len, strides[2]])
-    })
+    broadcast: Broadcast,
+    /// Short rows of operands and results in one piece, as they mostly are.
+    in_one_piece: Option<LaidOut>,
+}
+
+impl RealRows {
+    fn new(binary: Binary, broadcast: Broadcast) -> Self {
+        let in_one_piece = broadcast.short_rows([Layout::ONE_PIECE; 3]);
+        Self { binary, broadcast, in_one_piece }
+    }
+
+    fn compute(
+        &self,
+        [a, b]: [Rows<In<'_, f32>>; 2],
+        out: Rows<Out<'_, f32>>,
+    ) -> Result<(), String> {
+        let Self { binary, broadcast, in_one_piece } = self;
+        let apart;
+        let laid_out = if are_in_one_piece([a, b], out) {
+            in_one_piece
+        } else {
+            apart = broadcast.short_rows([Layout::of(a, 1), Layout::of(b, 1), Layout::of(out, 1)]);
+            &apart
+        };
+        let Some(laid_out) = laid_out else {
+            return broadcast.each_row(a, b, out, |a, b, out| binary.compute(a, b, out));
+        };
+        let (inputs, out) = ([a.all(), b.all()], out.all());
+        laid_out.each_matrix(|LaidOutRows { from, count, len, steps, strides }| {
+            let operands = [0, 1].map(|of| {
+                let all = inputs[of].slice(from[of]..inputs[of].len());
+                Operand { all, step: steps[of], stride: strides[of] }
+            });
+            binary.compute_rows(operands, out.slice(from[2]..out.len()), [count, len, strides[2]])
+        })
+    }
 }
 
 /// The input that results may be written over, where the other one is written down as a block.

@@ -17,11 +17,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    pub(super) const ONE_PIECE: Self = Self { row: usize::MAX, pitch: usize::MAX };
+
     /// Of rows of bytes or of elements, which have `size` of them each.
     #[inline(always)]
     pub(super) fn of<P: Piece>(rows: Rows<P>, size: usize) -> Self {
         match rows.is_one_piece() {
-            true => Self { row: usize::MAX, pitch: usize::MAX },
+            true => Self::ONE_PIECE,
             false => Self { row: rows.row_len() / size, pitch: rows.row_stride() / size },
         }
     }

@@ -1,21 +1,13 @@
 //! Lines of an image of integers between lines and pixels of another one, a vector's worth of
 //! channels at a time: of neighbouring pixels together where they have few.
 
+use nnburst_kernels::kernels::bilinear_f32::Tap;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::rows::{Port, Rows};
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
 use super::support::Image;
 use crate::lowering::{Label, Lowered, OpBuilder};
-
-/// A place between two lines or columns of an image.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Between<W> {
-    pub(super) first: usize,
-    pub(super) second: usize,
-    /// The weight of the second; the first has the rest.
-    pub(super) weight: W,
-}
 
 /// Channels that are computed side by side.
 const LANES: usize = 16;
@@ -46,8 +38,8 @@ pub(super) fn emit<T: Element, W: Copy + Send + Sync + 'static>(
     op: &mut OpBuilder<'_>,
     label: Label,
     [from, to]: [Image; 2],
-    rows: Vec<Between<W>>,
-    columns: &[Between<W>],
+    rows: Vec<Tap<W>>,
+    columns: &[Tap<W>],
     blend: impl Blend<T, W>,
 ) -> Lowered {
     let (isa, channels, pixel) = (op.isa(), to.channels, to.channels * size_of::<T>());
@@ -84,11 +76,11 @@ fn lanes(channels: usize) -> usize {
     }
 }
 
-fn groups<W: Copy>(columns: &[Between<W>], channels: usize) -> Vec<Group<W>> {
+fn groups<W: Copy>(columns: &[Tap<W>], channels: usize) -> Vec<Group<W>> {
     let lanes = lanes(channels);
-    let group = |columns: &[Between<W>]| {
+    let group = |columns: &[Tap<W>]| {
         let of = |pixel: usize| columns[pixel.min(columns.len() - 1)];
-        let side = |side: fn(&Between<W>) -> usize| std::array::from_fn(|at| side(&of(at)));
+        let side = |side: fn(&Tap<W>) -> usize| std::array::from_fn(|at| side(&of(at)));
         Group {
             sides: [side(|it| it.first), side(|it| it.second)],
             weights: std::array::from_fn(|lane| of(lane / lanes).weight),
@@ -257,7 +249,7 @@ mod tests {
     #[test]
     fn pixels_are_between_those_of_their_columns_in_rows_that_lie_apart_too() {
         let columns = [(0, 0, 0), (0, 1, 1), (1, 2, 2), (2, 3, 0), (3, 4, 1), (4, 4, 2), (1, 4, 1)];
-        let columns = columns.map(|(first, second, weight)| Between { first, second, weight });
+        let columns = columns.map(|(first, second, weight)| Tap { first, second, weight });
         for (isa, gap) in Isa::all().flat_map(|isa| [(isa, 0), (isa, 5)]) {
             for channels in (1..20).chain([31, 32, 33]) {
                 let image: Vec<i16> = (0..2 * 5 * channels).map(|_| 0).collect();
@@ -273,7 +265,7 @@ mod tests {
                 for (x, column) in columns.iter().enumerate() {
                     for channel in 0..channels {
                         let of = |y: usize, x: usize| image[(y * 5 + x) * channels + channel];
-                        let Between { first, second, weight } = *column;
+                        let Tap { first, second, weight } = *column;
                         let around = [of(0, first), of(1, first), of(0, second), of(1, second)];
                         want[x * (channels + gap) + channel] = blend(around, [2, weight]);
                     }

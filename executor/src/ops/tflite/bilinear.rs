@@ -1,11 +1,13 @@
 //! RESIZE_BILINEAR: of signed integers between four pixels, with weights of ten bits each way; of
 //! FLOAT32 and UINT8 as NNAPI's.
 
+use nnburst_kernels::kernels::bilinear_f32::Tap;
+
 use super::arg::{ElementKind, OperatorCall, refused};
 use super::image::resized;
 use super::math::{Stored, low};
 use crate::lowering::Lowered;
-use crate::ops::pixel_groups::{Between, emit};
+use crate::ops::pixel_groups::emit;
 use crate::ops::resize::Grid;
 use crate::ops::support::compiled;
 
@@ -18,7 +20,7 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return crate::ops::bilinear::emit(call, grid.taps(from, to));
     }
     // Weights in steps of 1/1024.
-    let places = move |input: usize, output: usize| -> Vec<Between<i32>> {
+    let places = move |input: usize, output: usize| -> Vec<Tap<i32>> {
         let [wide_in, wide_out] =
             [input, output].map(|it| i64::try_from(it).unwrap_or(i64::MAX >> 16));
         let scale = if is_aligned && wide_out > 1 {
@@ -32,7 +34,7 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
             let second = ((scaled + 1023) / 1024).min(wide_in - 1);
             let index = |it: i64| usize::try_from(it).unwrap_or(0).min(input - 1);
             let weight = low(scaled - first * 1024);
-            Between { first: index(first), second: index(second), weight }
+            Tap { first: index(first), second: index(second), weight }
         };
         (0..wide_out).map(place).collect()
     };

@@ -9,13 +9,13 @@ use crate::tensor::{In, Out};
 
 /// A place between two lines or columns of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tap {
+pub struct Tap<W = f32> {
     /// The index of the one above, or on the left.
     pub first: usize,
     /// The index of the other.
     pub second: usize,
-    /// The weight of the second; the first has the rest of 1.
-    pub weight: f32,
+    /// The weight of the second; the first has the rest, of 1 where it is a float.
+    pub weight: W,
 }
 
 /// A line of the output and the lines that it is between.
