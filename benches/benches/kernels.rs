@@ -9,7 +9,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
-use nnburst_kernels::kernels::bilinear_f32::{Bilinear, Tap};
+use nnburst_kernels::kernels::bilinear::{Bilinear, Floats, SignedBytes, Tap, UnsignedBytes};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::block_permutation::BlockPermutation;
 use nnburst_kernels::kernels::byte_table::ByteTable;
@@ -397,10 +397,31 @@ fn elementwise(c: &mut Criterion) {
         add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
     });
     let tap = |at: usize| Tap { first: at / 2, second: at.div_ceil(2).min(31), weight: 0.5 };
-    let make = |isa| Bilinear::new(isa, 32, 32, (0..64).map(tap).collect()).unwrap();
+    let taps: Vec<_> = (0..64).map(tap).collect();
+    let make = |isa| Bilinear::<Floats>::new(isa, 32, [2, 32], vec![tap(1)], &taps, 0).unwrap();
+    let mut room = vec![0; make(Isa::best()).scratch()];
     family(c, "bilinear_f32", ELEMENTS, make, |bilinear| {
         let (input, output) = (In::of(&a[..]), Out::of(&mut y[..]));
-        bilinear.compute(tap(1), input.into(), 0, output.into()).unwrap();
+        bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
+    });
+    let (x, mut bytes) = (vec![77; ELEMENTS], vec![0; ELEMENTS]);
+    let make =
+        |isa| Bilinear::<UnsignedBytes>::new(isa, 32, [2, 32], vec![tap(1)], &taps, 0).unwrap();
+    let mut room = vec![0; make(Isa::best()).scratch()];
+    family(c, "bilinear_u8", ELEMENTS, make, |bilinear| {
+        let (input, output) = (In::of(&x[..]), Out::of(&mut bytes[..]));
+        bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
+    });
+    let step = |tap: Tap| Tap { first: tap.first, second: tap.second, weight: 512 };
+    let steps: Vec<_> = taps.iter().copied().map(step).collect();
+    let (x, mut bytes) = (vec![77; ELEMENTS], vec![0; ELEMENTS]);
+    let make = |isa| {
+        Bilinear::<SignedBytes>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap()
+    };
+    let mut room = vec![0; make(Isa::best()).scratch()];
+    family(c, "bilinear_i8", ELEMENTS, make, |bilinear| {
+        let (input, output) = (In::of(&x[..]), Out::of(&mut bytes[..]));
+        bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
     });
     let make = |isa| Map::new(isa, Function::Sigmoid);
     family(c, "transcendental_f32", ELEMENTS, make, |map| {

@@ -65,7 +65,7 @@ def test_the_loop_runs_on_and_no_call_has_a_thread(compilation: nnburst.Compilat
             ticking.cancel()
             assert len(ticks) >= 1000
             assert len(os.listdir("/proc/self/task")) <= threads
-            assert len(os.listdir("/proc/self/fd")) == descriptors
+            assert len(os.listdir("/proc/self/fd")) <= descriptors
 
     asyncio.run(main())
 

@@ -34,7 +34,6 @@ mod mean;
 mod normalisation;
 mod pad;
 mod philox;
-mod pixel_groups;
 mod pool;
 mod quantize;
 mod random_multinomial;

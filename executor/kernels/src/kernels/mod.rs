@@ -18,11 +18,10 @@
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
-//!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear_f32:
-//!                   lines between lines and pixels; block_permutation: elements that change
-//!                   places in small blocks; plain:
-//!                   auto-vectorised loops; spans: rows that have a stride; short_rows: several
-//!                   in one block; repeated_rows: all beside the same one;
+//!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear: lines
+//!                   between lines and pixels; block_permutation: elements that change places in
+//!                   small blocks; plain: auto-vectorised loops; spans: rows that have a stride;
+//!                   short_rows: several in one block; repeated_rows: all beside the same one;
 //!                   gathered_rows: rows by their number
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   transform/      fft_f64: discrete Fourier transforms of rows
@@ -57,7 +56,7 @@ mod depthwise {
 }
 mod elementwise {
     pub mod add_i8;
-    pub mod bilinear_f32;
+    pub mod bilinear;
     pub mod binary_f32;
     pub mod block_permutation;
     pub mod byte_table;
@@ -86,7 +85,7 @@ mod transform {
 pub use convolution::{chain, lines, patches, transposed_products, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
-    add_i8, bilinear_f32, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,
+    add_i8, bilinear, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,
     mul_i8, plain, repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows,
     softmax_f32, spans, transcendental_f32,
 };

@@ -1,15 +1,15 @@
 //! RESIZE_BILINEAR: of signed integers between four pixels, with weights of ten bits each way; of
 //! FLOAT32 and UINT8 as NNAPI's.
 
-use nnburst_kernels::kernels::bilinear_f32::Tap;
+use nnburst_kernels::kernels::bilinear;
+use nnburst_kernels::kernels::bilinear::Tap;
 
 use super::arg::{ElementKind, OperatorCall, refused};
 use super::image::resized;
 use super::math::{Stored, low};
 use crate::lowering::Lowered;
-use crate::ops::pixel_groups::emit;
+use crate::ops::bilinear::{Taps, emit, lines, one_by_one};
 use crate::ops::resize::Grid;
-use crate::ops::support::compiled;
 
 /// Stored values between four pixels: the result has its own scale for them.
 pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -17,7 +17,7 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (is_aligned, is_half) = (call.flag(0)?, call.flag(1)?);
     if matches!(kind, ElementKind::F32 | ElementKind::U8) {
         let grid = Grid { align_corners: is_aligned, half_pixel_centers: is_half };
-        return crate::ops::bilinear::emit(call, grid.taps(from, to));
+        return emit(call, grid.taps(from, to));
     }
     // Weights in steps of 1/1024.
     let places = move |input: usize, output: usize| -> Vec<Tap<i32>> {
@@ -39,24 +39,15 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
         (0..wide_out).map(place).collect()
     };
     let (rows, columns) = (places(from.height, to.height), places(from.width, to.width));
-    let label = compiled(call.isa(), "tflite_resize_bilinear", &to.shape()?, 0);
+    let taps = Taps { from, to, rows, columns };
     match kind {
-        ElementKind::I8 => emit(call, label, [from, to], rows, &columns, byte),
-        ElementKind::I16 => emit(call, label, [from, to], rows, &columns, word),
+        ElementKind::I8 => lines::<bilinear::SignedBytes>(call, "bilinear_i8", taps, 0),
+        ElementKind::I16 => one_by_one(call, "tflite_resize_bilinear", taps, word),
         kind => Err(refused(0, kind).into()),
     }
 }
 
-/// Halves away from zero. Weights are from -512 to 1536, and sums of bytes stay below 2^29.
-#[inline(always)]
-fn byte(around: [i8; 4], [v, u]: [i32; 2]) -> i8 {
-    let [a, b, c, d] = around.map(i32::from);
-    let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
-    let sum = (left << 10) + (right - left) * u;
-    i8::stored((sum + (1 << 19) + (sum >> 31)) >> 20)
-}
-
-/// As [`byte`], with sums of 64 bits.
+/// Halves away from zero. Weights are from -512 to 1536.
 #[inline(always)]
 fn word(around: [i16; 4], weights: [i32; 2]) -> i16 {
     let ([a, b, c, d], [v, u]) = (around.map(i64::from), weights.map(i64::from));
@@ -71,16 +62,10 @@ mod tests {
 
     #[test]
     fn sums_are_rounded_once_and_halves_away_from_zero() {
-        for (around, weights, want) in [
-            ([1, 0, 0, 0], [512, 0], 1),
-            ([-1, 0, 0, 0], [512, 0], -1),
-            ([1, 0, 0, 0], [513, 0], 0),
-            ([100, 50, -20, 10], [256, 768], 13),
-            ([127, 127, -128, -128], [-512, 1023], -128),
-        ] {
-            assert_eq!(byte(around, weights), want, "{around:?} {weights:?}");
-        }
         assert_eq!(word([32_767; 4], [700, 1023]), 32_767);
         assert_eq!(word([-32_768, -32_768, 0, 0], [3, 512]), -16_384);
+        assert_eq!(word([1, 0, 0, 0], [512, 0]), 1);
+        assert_eq!(word([-1, 0, 0, 0], [512, 0]), -1);
+        assert_eq!(word([1, 0, 0, 0], [513, 0]), 0);
     }
 }

@@ -5,12 +5,12 @@ use core::arch::x86_64::{
     _mm_set1_epi8, _mm_storel_epi64, _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32,
     _mm256_and_si256, _mm256_andnot_ps, _mm256_andnot_si256, _mm256_castps_si256,
     _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi8_epi32,
-    _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_extracti128_si256,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32,
-    _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_epi8, _mm256_mul_ps,
-    _mm256_mullo_epi32, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
-    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32, _mm256_storeu_si256,
-    _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_cvttps_epi32,
+    _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_max_epi32, _mm256_max_epu32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps,
+    _mm256_movemask_epi8, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_round_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32,
+    _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_ps,
 };
 
 use super::{I32Simd, load_few, store_few};
@@ -173,6 +173,12 @@ impl I32Simd for I32x8 {
     fn floats(self, _: usize) -> F32x8 {
         // SAFETY: a vector is proof of the instruction set.
         F32x8(unsafe { _mm256_cvtepi32_ps(self.0) })
+    }
+
+    #[inline(always)]
+    fn whole_parts([floats, _]: [F32x8; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_cvttps_epi32(floats.0) })
     }
 
     #[inline(always)]

@@ -4,11 +4,11 @@ use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_abs_ps,
     _mm512_add_epi32, _mm512_andnot_si512, _mm512_castps_si512, _mm512_cmpge_epu32_mask,
     _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32,
-    _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8,
-    _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32, _mm512_max_ps, _mm512_min_epi32,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_roundscale_ps, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_sllv_epi32, _mm512_srav_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
-    _mm512_sub_ps,
+    _mm512_cvttps_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_mask_cvtepi32_storeu_epi8, _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32,
+    _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi32,
+    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sllv_epi32, _mm512_srav_epi32,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
 };
 
 use super::I32Simd;
@@ -158,6 +158,12 @@ impl I32Simd for I32x16 {
     fn floats(self, _: usize) -> F32x16 {
         // SAFETY: a vector is proof of the instruction set.
         F32x16(unsafe { _mm512_cvtepi32_ps(self.0) })
+    }
+
+    #[inline(always)]
+    fn whole_parts([floats, _]: [F32x16; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_cvttps_epi32(floats.0) })
     }
 
     #[inline(always)]

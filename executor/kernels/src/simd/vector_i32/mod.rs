@@ -107,6 +107,10 @@ pub(crate) trait I32Simd: Copy {
     /// The lanes as floats: a vector of them, which is the one from `at` vectors of floats on.
     fn floats(self, at: usize) -> <Self::Isa as Simd>::F32;
 
+    /// The whole parts of floats that 32 bits hold: of the first vector of them, and of the second
+    /// where there are two of floats to one of integers.
+    fn whole_parts(floats: [<Self::Isa as Simd>::F32; 2]) -> Self;
+
     /// Stores the first `count` lanes, at most all, as [`FloatChannels::float`] gives them.
     ///
     /// # Safety

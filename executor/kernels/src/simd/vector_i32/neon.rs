@@ -221,6 +221,12 @@ impl I32Simd for I32x4x2 {
     }
 
     #[inline(always)]
+    fn whole_parts([low, high]: [F32x4; 2]) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { [vcvtq_s32_f32(low.0), vcvtq_s32_f32(high.0)] })
+    }
+
+    #[inline(always)]
     fn max_unsigned(self, other: Self) -> Self {
         let ([a, b], [c, d]) = (self.unsigned(), other.unsigned());
         // SAFETY: a vector is proof of the instruction set.

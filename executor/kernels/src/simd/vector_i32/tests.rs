@@ -49,6 +49,14 @@ impl Kernel for Lanes {
         assert_eq!(lanes(nearest), of(&want));
         let distance = |at: usize| (real(at) - real(at).round_ties_even()).abs();
         assert_eq!(lanes(apart), of(&|at| distance(at).to_bits().cast_signed()));
+        let whole = S::I32::whole_parts([0, 1].map(|at| {
+            let at = at.min(S::I32::LANES / S::F32::LANES - 1);
+            a.floats(at).mul(S::F32::splat(isa, 1e-3))
+        }));
+        #[expect(clippy::cast_precision_loss, reason = "as vectors convert them")]
+        #[expect(clippy::cast_possible_truncation, reason = "cut")]
+        let cut = |at: usize| (x(at) as f32 * 1e-3) as i32;
+        assert_eq!(lanes(whole), of(&cut));
         let addends: Vec<f32> = factors.iter().map(|factor| factor * 1e5 - 0.3).collect();
         let channels = FloatChannels {
             offsets: xs[7..].as_ptr(),

@@ -1,0 +1,317 @@
+//! What elements become between two lines, and what that becomes between two columns.
+
+use super::vectors::Vectors;
+use super::{Column, Floats, Kind, Run, SignedBytes, UnsignedBytes, Work};
+use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_i32::{I32Simd, lanes_of};
+use crate::simd::{Simd, Variants, variants};
+use crate::tensor::quant::round_up_small;
+
+/// What is done with the elements of a kind.
+pub(super) trait Arithmetic: Kind {
+    /// Best first.
+    const VARIANTS: Variants<Run<Self>> = variants!(Vectors<Self>, scalar::<Self>);
+
+    /// What lies between a vector of elements of either line; a vector has as many as one of 32-bit
+    /// integers.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    type Middle<S: Simd>: Copy;
+
+    /// The scalar reference: of an element above and below on the left, then on the right, with the
+    /// weights of the second line and of the second column.
+    fn between(around: [Self::Element; 4], weights: [Self::Weight; 2], flip: u8) -> Self::Element;
+
+    /// Between a vector of elements of either line, of which the first `count` are there.
+    ///
+    /// # Safety
+    /// These are readable.
+    unsafe fn down<S: Simd>(
+        isa: S,
+        lines: [*const Self::Element; 2],
+        count: usize,
+        weight: Self::Weight,
+        flip: u8,
+    ) -> Self::Middle<S>;
+
+    /// # Safety
+    /// A vector is writable for each part.
+    unsafe fn store<S: Simd>(middle: Self::Middle<S>, to: [*mut u32; 2]);
+
+    /// # Safety
+    /// A vector is readable for each part.
+    unsafe fn load<S: Simd>(isa: S, from: [*mut u32; 2]) -> Self::Middle<S>;
+
+    /// Stores the first `count` elements between the columns on the left and on the right.
+    ///
+    /// # Safety
+    /// These are writable.
+    unsafe fn across<S: Simd>(
+        isa: S,
+        sides: [Self::Middle<S>; 2],
+        weight: Self::Weight,
+        flip: u8,
+        to: *mut Self::Element,
+        count: usize,
+    );
+}
+
+/// As many vectors of floats as one of integers has lanes for; the first one again where that is
+/// one.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+type Two<S> = [<S as Simd>::F32; 2];
+
+/// Vectors of floats to one of integers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+const fn vectors<S: Simd>() -> usize {
+    S::I32::LANES / S::F32::LANES
+}
+
+/// # Safety
+/// A vector of integers is readable.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+unsafe fn load_two<S: Simd>(isa: S, from: *const f32) -> Two<S> {
+    let second = (vectors::<S>() - 1) * S::F32::LANES;
+    // SAFETY: as the caller promises.
+    unsafe { [S::F32::load(isa, from), S::F32::load(isa, from.add(second))] }
+}
+
+/// # Safety
+/// A vector of integers is writable.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+unsafe fn store_two<S: Simd>(two: Two<S>, to: *mut f32) {
+    unrolled!(2: at < vectors::<S>(), {
+        // SAFETY: as the caller promises.
+        unsafe { two[at].store(to.add(at * S::F32::LANES)) };
+    });
+}
+
+/// Floats as such, in single precision.
+impl Arithmetic for Floats {
+    type Middle<S: Simd> = Two<S>;
+
+    fn between([a, b, c, d]: [f32; 4], [v, u]: [f32; 2], _: u8) -> f32 {
+        let (left, right) = (a * (1.0 - v) + b * v, c * (1.0 - v) + d * v);
+        left * (1.0 - u) + right * u
+    }
+
+    #[inline(always)]
+    unsafe fn down<S: Simd>(
+        isa: S,
+        [above, below]: [*const f32; 2],
+        count: usize,
+        weight: f32,
+        _: u8,
+    ) -> Two<S> {
+        let [upper, lower] = [S::F32::splat(isa, 1.0 - weight), S::F32::splat(isa, weight)];
+        let mut two = [upper; 2];
+        unrolled!(2: at < vectors::<S>(), {
+            let (first, left) = (at * S::F32::LANES, lanes_of(at, count, S::F32::LANES));
+            let line = |from: *const f32| {
+                let from = from.wrapping_add(first);
+                // SAFETY: as the caller promises.
+                unsafe {
+                    match left == S::F32::LANES {
+                        true => S::F32::load(isa, from),
+                        false => S::F32::load_first(isa, from, left),
+                    }
+                }
+            };
+            two[at] = line(above).mul(upper).add(line(below).mul(lower));
+        });
+        two
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>(middle: Two<S>, [to, _]: [*mut u32; 2]) {
+        // SAFETY: as the caller promises.
+        unsafe { store_two::<S>(middle, to.cast()) };
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(isa: S, [from, _]: [*mut u32; 2]) -> Two<S> {
+        // SAFETY: as the caller promises.
+        unsafe { load_two(isa, from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn across<S: Simd>(
+        isa: S,
+        [left, right]: [Two<S>; 2],
+        weight: f32,
+        _: u8,
+        to: *mut f32,
+        count: usize,
+    ) {
+        let [near, far] = [S::F32::splat(isa, 1.0 - weight), S::F32::splat(isa, weight)];
+        unrolled!(2: at < vectors::<S>(), {
+            let y = left[at].mul(near).add(right[at].mul(far));
+            let (to, count) =
+                (to.wrapping_add(at * S::F32::LANES), lanes_of(at, count, S::F32::LANES));
+            // SAFETY: as the caller promises.
+            unsafe {
+                match count == S::F32::LANES {
+                    true => y.store(to),
+                    false => y.store_first(to, count),
+                }
+            }
+        });
+    }
+}
+
+/// NNAPI's and the interpreter's definition for unsigned bytes: shares in single precision, each
+/// product and sum rounded in this order, and halves up.
+impl Arithmetic for UnsignedBytes {
+    /// Of the line above, then of that below.
+    type Middle<S: Simd> = [Two<S>; 2];
+
+    fn between(around: [u8; 4], [v, u]: [f32; 2], flip: u8) -> u8 {
+        let [a, b, c, d] = around.map(|byte| f32::from(byte ^ flip));
+        let (a, c) = (a * (1.0 - v), c * (1.0 - v));
+        let (b, d) = (b * v, d * v);
+        let y = round_up_small(a * (1.0 - u) + b * (1.0 - u) + c * u + d * u);
+        y.to_le_bytes()[0] ^ flip
+    }
+
+    #[inline(always)]
+    unsafe fn down<S: Simd>(
+        isa: S,
+        [above, below]: [*const u8; 2],
+        count: usize,
+        weight: f32,
+        flip: u8,
+    ) -> [Two<S>; 2] {
+        let [upper, lower] = [S::F32::splat(isa, 1.0 - weight), S::F32::splat(isa, weight)];
+        // SAFETY: as the caller promises.
+        let (a, b) = unsafe {
+            (
+                S::I32::first_bytes(isa, above, count, flip),
+                S::I32::first_bytes(isa, below, count, flip),
+            )
+        };
+        let second = vectors::<S>() - 1;
+        [
+            [a.floats(0).mul(upper), a.floats(second).mul(upper)],
+            [b.floats(0).mul(lower), b.floats(second).mul(lower)],
+        ]
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>([above, below]: [Two<S>; 2], to: [*mut u32; 2]) {
+        let [to_above, to_below] = to;
+        // SAFETY: as the caller promises.
+        unsafe {
+            store_two::<S>(above, to_above.cast());
+            store_two::<S>(below, to_below.cast());
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(isa: S, [above, below]: [*mut u32; 2]) -> [Two<S>; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { [load_two(isa, above.cast()), load_two(isa, below.cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn across<S: Simd>(
+        isa: S,
+        [[a, b], [c, d]]: [[Two<S>; 2]; 2],
+        weight: f32,
+        flip: u8,
+        to: *mut u8,
+        count: usize,
+    ) {
+        let [near, far] = [S::F32::splat(isa, 1.0 - weight), S::F32::splat(isa, weight)];
+        let mut floats = [S::F32::splat(isa, 0.5); 2];
+        unrolled!(2: at < 2, {
+            let (a, b) = (a[at].mul(near), b[at].mul(near));
+            let (c, d) = (c[at].mul(far), d[at].mul(far));
+            floats[at] = a.add(b).add(c).add(d).add(floats[at]);
+        });
+        let y = S::I32::whole_parts(floats).sub(S::I32::splat(isa, i32::from(flip)));
+        // SAFETY: as the caller promises.
+        unsafe { y.store_bytes(to, count) };
+    }
+}
+
+/// The interpreter's definition for signed bytes: weights in steps of 1/1024, one rounding, halves
+/// away from zero. Sums stay below 2^29.
+impl Arithmetic for SignedBytes {
+    type Middle<S: Simd> = S::I32;
+
+    fn between(around: [i8; 4], [v, u]: [i32; 2], _: u8) -> i8 {
+        let [a, b, c, d] = around.map(i32::from);
+        let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
+        let sum = (left << 10) + (right - left) * u;
+        ((sum + (1 << 19) + (sum >> 31)) >> 20).to_le_bytes()[0].cast_signed()
+    }
+
+    #[inline(always)]
+    unsafe fn down<S: Simd>(
+        isa: S,
+        lines: [*const i8; 2],
+        count: usize,
+        weight: i32,
+        _: u8,
+    ) -> S::I32 {
+        // SAFETY: as the caller promises.
+        let [a, b] =
+            lines.map(|line| unsafe { S::I32::first_signed_bytes(isa, line.cast::<u8>(), count) });
+        a.shift_left::<10>().add(b.sub(a).mul(S::I32::splat(isa, weight)))
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>(middle: S::I32, [to, _]: [*mut u32; 2]) {
+        // SAFETY: as the caller promises.
+        unsafe { middle.store(to.cast()) };
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(isa: S, [from, _]: [*mut u32; 2]) -> S::I32 {
+        // SAFETY: as the caller promises.
+        unsafe { S::I32::load(isa, from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn across<S: Simd>(
+        isa: S,
+        [left, right]: [S::I32; 2],
+        weight: i32,
+        _: u8,
+        to: *mut i8,
+        count: usize,
+    ) {
+        let sum = left.shift_left::<10>().add(right.sub(left).mul(S::I32::splat(isa, weight)));
+        let sign = sum.shift_right(left.filled(31));
+        let y = sum.add(sign).add(left.filled(1 << 19)).shift_right(left.filled(20));
+        // SAFETY: as the caller promises.
+        unsafe { y.store_bytes(to.cast(), count) };
+    }
+}
+
+/// The scalar reference.
+///
+/// # Safety
+/// As for [`Run`].
+unsafe fn scalar<A: Arithmetic>(work: &Work<A>) {
+    let (pitch, [above, below]) = (work.pitch, work.lines);
+    let unit = if work.kept > 0 { work.channels } else { 1 };
+    for at in 0..work.count {
+        // SAFETY: within the columns, and within the pixels that they name.
+        unsafe {
+            let Column { first, second, weight } = work.columns.add(at).read();
+            let [left, right] = [first, second].map(|it| (work.start + it as usize / unit) * pitch);
+            for channel in 0..work.channels {
+                let read = |line: *const A::Element, pixel: usize| {
+                    line.add(pixel + channel).read_unaligned()
+                };
+                let [a, b] = [read(above, left), read(below, left)];
+                let [c, d] = [read(above, right), read(below, right)];
+                let y = A::between([a, b, c, d], [work.weight, weight], work.flip);
+                work.output.add(at * work.output_pitch + channel).write_unaligned(y);
+            }
+        }
+    }
+}
