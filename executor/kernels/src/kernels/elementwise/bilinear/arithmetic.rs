@@ -14,7 +14,6 @@ pub(super) trait Arithmetic: Kind {
 
     /// What lies between a vector of elements of either line; a vector has as many as one of 32-bit
     /// integers.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     type Middle<S: Simd>: Copy;
 
     /// The scalar reference: of an element above and below on the left, then on the right, with the
@@ -57,11 +56,9 @@ pub(super) trait Arithmetic: Kind {
 
 /// As many vectors of floats as one of integers has lanes for; the first one again where that is
 /// one.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 type Two<S> = [<S as Simd>::F32; 2];
 
 /// Vectors of floats to one of integers.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 const fn vectors<S: Simd>() -> usize {
     S::I32::LANES / S::F32::LANES
@@ -69,7 +66,6 @@ const fn vectors<S: Simd>() -> usize {
 
 /// # Safety
 /// A vector of integers is readable.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn load_two<S: Simd>(isa: S, from: *const f32) -> Two<S> {
     let second = (vectors::<S>() - 1) * S::F32::LANES;
@@ -79,7 +75,6 @@ unsafe fn load_two<S: Simd>(isa: S, from: *const f32) -> Two<S> {
 
 /// # Safety
 /// A vector of integers is writable.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn store_two<S: Simd>(two: Two<S>, to: *mut f32) {
     unrolled!(2: at < vectors::<S>(), {

@@ -242,57 +242,69 @@ impl Gemv {
         scales: &[f32],
         product: Product<'_>,
     ) {
-        let Product { xs, rows, start, output, stride, low, high } = product;
-        let mut weights = weights.typed::<W>();
-        let per_ns = if self.variant.isa == Isa::Scalar { 1 } else { 8 };
+        let weights = weights.typed::<W>();
+        // Weights for a nanosecond, as a power of two: a division would take as long as a line.
+        let per_ns = if self.variant.isa == Isa::Scalar { 0 } else { 3 };
         for (first, width) in panels::<W>(self.columns) {
             let run = runs[width / W::NARROW - 1];
-            for row in 0..rows {
-                let output = output.as_mut_ptr().wrapping_add(row * stride + first);
-                let whole = Panel {
-                    weights: weights.as_ptr(),
-                    scales: scales.as_ptr().wrapping_add(first),
-                    depth: self.depth,
-                    x: xs.as_ptr().wrapping_add(row * self.depth),
-                    start: match start {
-                        Start::Bias(bias) => bias.as_ptr().wrapping_add(first),
-                        Start::Output => output.cast_const(),
-                    },
-                    output,
-                    columns: width.min(self.columns - first),
-                    low,
-                    high,
+            let mut panel = Panel {
+                // All panels before are as wide as any, or this is the first.
+                weights: weights[first * self.depth..].as_ptr(),
+                scales: scales.as_ptr().wrapping_add(first),
+                depth: self.depth,
+                x: product.xs.as_ptr(),
+                start: std::ptr::null(),
+                output: product.output.as_mut_ptr().wrapping_add(first),
+                columns: width.min(self.columns - first),
+                low: product.low,
+                high: product.high,
+            };
+            for _ in 0..product.rows {
+                panel.start = match product.start {
+                    Start::Bias(bias) => bias.as_ptr().wrapping_add(first),
+                    Start::Output => panel.output.cast_const(),
                 };
-                if poll::work(self.depth.min(DEEP) * width / per_ns).is_err() {
+                if poll::work((self.depth.min(DEEP) * width) >> per_ns).is_err() {
                     return;
                 }
                 if self.depth <= DEEP {
                     // SAFETY: lengths as checked, the panel as packed; `best` chose what the
                     // machine has.
-                    unsafe { run(&whole) };
-                    continue;
+                    unsafe { run(&panel) };
+                } else if deep(run, &panel, width, per_ns).is_err() {
+                    return;
                 }
-                for from in (0..self.depth).step_by(DEEP) {
-                    let (is_first, is_last) = (from == 0, self.depth - from <= DEEP);
-                    let part = Panel {
-                        weights: whole.weights.wrapping_add(from * width),
-                        depth: DEEP.min(self.depth - from),
-                        x: whole.x.wrapping_add(from),
-                        start: if is_first { whole.start } else { output.cast_const() },
-                        low: if is_last { low } else { f32::NEG_INFINITY },
-                        high: if is_last { high } else { f32::INFINITY },
-                        ..whole
-                    };
-                    if poll::work(DEEP * width / per_ns).is_err() {
-                        return;
-                    }
-                    // SAFETY: as above, for some lines of the panel; sums go on in the output.
-                    unsafe { run(&part) };
-                }
+                panel.x = panel.x.wrapping_add(self.depth);
+                panel.output = panel.output.wrapping_add(product.stride);
             }
-            weights = &weights[width * self.depth..];
         }
     }
+}
+
+/// Lines of a panel some by some: sums go on in the output.
+#[cold]
+fn deep<W: Weight>(
+    run: unsafe fn(&Panel<W>),
+    whole: &Panel<W>,
+    width: usize,
+    per_ns: u32,
+) -> Result<(), poll::Halted> {
+    for from in (0..whole.depth).step_by(DEEP) {
+        let (is_first, is_last) = (from == 0, whole.depth - from <= DEEP);
+        let part = Panel {
+            weights: whole.weights.wrapping_add(from * width),
+            depth: DEEP.min(whole.depth - from),
+            x: whole.x.wrapping_add(from),
+            start: if is_first { whole.start } else { whole.output.cast_const() },
+            low: if is_last { whole.low } else { f32::NEG_INFINITY },
+            high: if is_last { whole.high } else { f32::INFINITY },
+            ..*whole
+        };
+        poll::work((DEEP * width) >> per_ns)?;
+        // SAFETY: as for the whole panel, of which this is some lines.
+        unsafe { run(&part) };
+    }
+    Ok(())
 }
 
 /// Operands of a product.

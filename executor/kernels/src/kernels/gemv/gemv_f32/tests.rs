@@ -24,6 +24,23 @@ fn every_variant_gives_the_product() {
 }
 
 #[test]
+fn sums_of_more_lines_than_are_taken_at_once_go_on() {
+    let (depth, rows) = (2 * DEEP + 7, 2);
+    let weights: Vec<f32> = (0..3 * depth).map(|at| [1.0, -1.0, 3.0][at / depth]).collect();
+    let xs: Vec<f32> = (0..rows * depth).map(|at| [1.0, 2.0][at / depth]).collect();
+    for variant in VARIANTS.all() {
+        let gemv = Gemv::new(variant.isa, Precision::Single, &weights, depth).unwrap();
+        let mut got = vec![0.0; 3 * rows];
+        let range = (-250_000.0, f32::INFINITY);
+        let (xs, output) = (In::of(&xs), Out::of(&mut got));
+        gemv.compute(xs, rows, Start::Bias(&[5.0, 0.0, -1.0]), output, 3, range).unwrap();
+        let sum = depth as f32;
+        let want = [sum + 5.0, -sum, 3.0 * sum - 1.0, 2.0 * sum + 5.0, -250_000.0, 6.0 * sum - 1.0];
+        assert_eq!(got, want, "{:?}", variant.isa);
+    }
+}
+
+#[test]
 fn every_variant_gives_the_product_of_widened_bytes() {
     for variant in VARIANTS.all() {
         for (depth, columns) in [(257, 64), (300, 17), (64, 130), (65, 65), (120, 40)] {
