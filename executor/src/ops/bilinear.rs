@@ -37,17 +37,17 @@ pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
 }
 
 /// Adds the step of a kernel; `flip` makes unsigned bytes of those that it takes as such.
-pub(super) fn lines<A: bilinear::Kind>(
+pub(super) fn lines<T: bilinear::Samples>(
     op: &mut OpBuilder<'_>,
     kernel: &'static str,
-    taps: Taps<A::Weight>,
+    taps: Taps<T::Weight>,
     flip: u8,
 ) -> Lowered {
     let (shape, lanes, count) = (taps.to.shape()?, taps.lanes(), taps.lines());
     let Taps { from, to, rows, columns } = taps;
-    op.claim(columns.len().saturating_mul(size_of::<Tap<A::Weight>>()))?;
+    op.claim(columns.len().saturating_mul(size_of::<Tap<T::Weight>>()))?;
     let extents = [from.height, from.width];
-    let bilinear = bilinear::Bilinear::<A>::new(op.isa(), lanes, extents, rows, &columns, flip)
+    let bilinear = bilinear::Bilinear::<T>::new(op.isa(), lanes, extents, rows, &columns, flip)
         .map_err(OpError::rule)?;
     let operations = OPERATIONS * shape.elements() as u64;
     let label = Label { form: bilinear.isa(), ..plain(kernel, &shape, operations) };
@@ -55,7 +55,7 @@ pub(super) fn lines<A: bilinear::Kind>(
     op.emit_bands(label, scratch, count, move |mut io, lines| {
         bilinear.compute(lines, io.input_rows(0), io.output_rows(0), io.scratch_slice())
     });
-    say_rows::<A::Element>(op, to);
+    say_rows::<T::Element>(op, to);
     Ok(())
 }
 

@@ -381,7 +381,8 @@ unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
     }
 }
 
-/// Windows of any shape, of one pixel of each line: those of neighbouring lines are summed together.
+/// Windows of any shape, of one pixel of each line: those of neighbouring lines are summed
+/// together.
 ///
 /// # Safety
 /// As for the pixels.

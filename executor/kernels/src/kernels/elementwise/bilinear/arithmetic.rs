@@ -1,14 +1,14 @@
 //! What elements become between two lines, and what that becomes between two columns.
 
 use super::vectors::Vectors;
-use super::{Column, Floats, Kind, Run, SignedBytes, UnsignedBytes, Work};
+use super::{Column, Floats, Run, Samples, SignedBytes, UnsignedBytes, Work};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::vector_i32::{I32Simd, lanes_of};
 use crate::simd::{Simd, Variants, variants};
 use crate::tensor::quant::round_up_small;
 
 /// What is done with the elements of a kind.
-pub(super) trait Arithmetic: Kind {
+pub(super) trait Interpolate: Samples {
     /// Best first.
     const VARIANTS: Variants<Run<Self>> = variants!(Vectors<Self>, scalar::<Self>);
 
@@ -84,7 +84,7 @@ unsafe fn store_two<S: Simd>(two: Two<S>, to: *mut f32) {
 }
 
 /// Floats as such, in single precision.
-impl Arithmetic for Floats {
+impl Interpolate for Floats {
     type Middle<S: Simd> = Two<S>;
 
     fn between([a, b, c, d]: [f32; 4], [v, u]: [f32; 2], _: u8) -> f32 {
@@ -158,7 +158,7 @@ impl Arithmetic for Floats {
 
 /// NNAPI's and the interpreter's definition for unsigned bytes: shares in single precision, each
 /// product and sum rounded in this order, and halves up.
-impl Arithmetic for UnsignedBytes {
+impl Interpolate for UnsignedBytes {
     /// Of the line above, then of that below.
     type Middle<S: Simd> = [Two<S>; 2];
 
@@ -233,7 +233,7 @@ impl Arithmetic for UnsignedBytes {
 
 /// The interpreter's definition for signed bytes: weights in steps of 1/1024, one rounding, halves
 /// away from zero. Sums stay below 2^29.
-impl Arithmetic for SignedBytes {
+impl Interpolate for SignedBytes {
     type Middle<S: Simd> = S::I32;
 
     fn between(around: [i8; 4], [v, u]: [i32; 2], _: u8) -> i8 {
@@ -290,7 +290,7 @@ impl Arithmetic for SignedBytes {
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar<A: Arithmetic>(work: &Work<A>) {
+unsafe fn scalar<T: Interpolate>(work: &Work<T>) {
     let (pitch, [above, below]) = (work.pitch, work.lines);
     let unit = if work.kept > 0 { work.channels } else { 1 };
     for at in 0..work.count {
@@ -299,12 +299,12 @@ unsafe fn scalar<A: Arithmetic>(work: &Work<A>) {
             let Column { first, second, weight } = work.columns.add(at).read();
             let [left, right] = [first, second].map(|it| (work.start + it as usize / unit) * pitch);
             for channel in 0..work.channels {
-                let read = |line: *const A::Element, pixel: usize| {
+                let read = |line: *const T::Element, pixel: usize| {
                     line.add(pixel + channel).read_unaligned()
                 };
                 let [a, b] = [read(above, left), read(below, left)];
                 let [c, d] = [read(above, right), read(below, right)];
-                let y = A::between([a, b, c, d], [work.weight, weight], work.flip);
+                let y = T::between([a, b, c, d], [work.weight, weight], work.flip);
                 work.output.add(at * work.output_pitch + channel).write_unaligned(y);
             }
         }

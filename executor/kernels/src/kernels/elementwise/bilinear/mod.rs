@@ -9,7 +9,7 @@ mod vectors;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use self::arithmetic::Arithmetic;
+use self::arithmetic::Interpolate;
 use crate::simd::{Isa, Variant};
 use crate::tensor::rows::Rows;
 use crate::tensor::{Element, In, Out, poll};
@@ -26,7 +26,7 @@ pub struct Tap<W = f32> {
 }
 
 /// What is interpolated, and how.
-pub trait Kind: Copy + Debug + Send + Sync + 'static {
+pub trait Samples: Copy + Debug + Send + Sync + 'static {
     /// The elements of both images.
     type Element: Element;
 
@@ -45,17 +45,17 @@ pub trait Kind: Copy + Debug + Send + Sync + 'static {
 
 /// A variant of the kernel for a kind of elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Best<A: Kind>(Variant<Run<A>>);
+pub struct Best<T: Samples>(Variant<Run<T>>);
 
-fn best<A: Arithmetic>(isa: Isa) -> Best<A> {
-    Best(A::VARIANTS.best(isa))
+fn best<T: Interpolate>(isa: Isa) -> Best<T> {
+    Best(T::VARIANTS.best(isa))
 }
 
 /// Floats, in single precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Floats;
 
-impl Kind for Floats {
+impl Samples for Floats {
     type Element = f32;
     type Weight = f32;
 
@@ -74,7 +74,7 @@ impl Kind for Floats {
 #[derive(Clone, Copy, Debug)]
 pub struct UnsignedBytes;
 
-impl Kind for UnsignedBytes {
+impl Samples for UnsignedBytes {
     type Element = u8;
     type Weight = f32;
 
@@ -93,7 +93,7 @@ impl Kind for UnsignedBytes {
 #[derive(Clone, Copy, Debug)]
 pub struct SignedBytes;
 
-impl Kind for SignedBytes {
+impl Samples for SignedBytes {
     type Element = i8;
     type Weight = i32;
 
@@ -134,28 +134,28 @@ struct Strip {
 
 /// A strip of the output and the lines that it is between.
 #[derive(Clone, Copy, Debug)]
-struct Work<A: Kind> {
+struct Work<T: Samples> {
     /// The first pixels of two lines of the input.
-    lines: [*const A::Element; 2],
+    lines: [*const T::Element; 2],
     /// Elements of the input from the later one on.
     left: usize,
     /// Elements from one pixel of the input to the next.
     pitch: usize,
     /// The weight of the second line.
-    weight: A::Weight,
+    weight: T::Weight,
     /// What makes unsigned bytes of those that are stored.
     flip: u8,
     /// The first pixel that is kept, and how many are.
     start: usize,
     kept: usize,
-    columns: *const Column<A::Weight>,
+    columns: *const Column<T::Weight>,
     /// Pixels of the output.
     count: usize,
     /// Elements of a pixel.
     channels: usize,
     /// What is kept: of each element one number or two, and the padding.
     middle: [*mut u32; 2],
-    output: *mut A::Element,
+    output: *mut T::Element,
     /// Elements from one pixel of the output to the next.
     output_pitch: usize,
 }
@@ -163,24 +163,24 @@ struct Work<A: Kind> {
 /// # Safety
 /// The pixels that the columns name and those of the output are there, as is the room between; the
 /// machine has the instruction set.
-type Run<A> = unsafe fn(&Work<A>);
+type Run<T> = unsafe fn(&Work<T>);
 
 /// An interpolation in its best variant.
 #[derive(Debug)]
-pub struct Bilinear<A: Kind> {
-    variant: Variant<Run<A>>,
+pub struct Bilinear<T: Samples> {
+    variant: Variant<Run<T>>,
     channels: usize,
     /// Lines and columns of an image of the input.
     extents: [usize; 2],
     flip: u8,
-    rows: Vec<Tap<A::Weight>>,
-    columns: Vec<Column<A::Weight>>,
+    rows: Vec<Tap<T::Weight>>,
+    columns: Vec<Column<T::Weight>>,
     strips: Vec<Strip>,
     /// Numbers of a part of a strip.
     room: usize,
 }
 
-impl<A: Kind> Bilinear<A> {
+impl<T: Samples> Bilinear<T> {
     /// Takes the best variant up to `isa`, for images of so many lines and columns of `channels`
     /// elements each, and where the lines and columns of the output lie in them. The bits of `flip`
     /// make unsigned bytes of those that are stored, if they are taken as such.
@@ -191,14 +191,14 @@ impl<A: Kind> Bilinear<A> {
         isa: Isa,
         channels: usize,
         extents: [usize; 2],
-        rows: Vec<Tap<A::Weight>>,
-        columns: &[Tap<A::Weight>],
+        rows: Vec<Tap<T::Weight>>,
+        columns: &[Tap<T::Weight>],
         flip: u8,
     ) -> Result<Self, String> {
-        check::<A>(&rows, extents[0])?;
-        check::<A>(columns, extents[1])?;
+        check::<T>(&rows, extents[0])?;
+        check::<T>(columns, extents[1])?;
         let mut this = Self {
-            variant: A::best(isa).0,
+            variant: T::best(isa).0,
             channels,
             extents,
             flip,
@@ -217,7 +217,7 @@ impl<A: Kind> Bilinear<A> {
     }
 
     /// Adds a strip.
-    fn push(&mut self, columns: &[Tap<A::Weight>]) -> Result<(), String> {
+    fn push(&mut self, columns: &[Tap<T::Weight>]) -> Result<(), String> {
         let ends = || columns.iter().flat_map(|tap| [tap.first, tap.second]);
         let all = ends().min().unwrap_or(0)..ends().max().map_or(0, |last| last + 1);
         // A vector of a pixel takes longer if nothing was kept for it; as long as three quarters of
@@ -245,7 +245,7 @@ impl<A: Kind> Bilinear<A> {
 
     /// Numbers that [`Bilinear::compute`] needs room for.
     pub fn scratch(&self) -> usize {
-        A::PARTS * self.room
+        T::PARTS * self.room
     }
 
     /// Computes lines of the output, counted over all images; pixels are the rows of either tensor.
@@ -255,8 +255,8 @@ impl<A: Kind> Bilinear<A> {
     pub fn compute(
         &self,
         lines: Range<usize>,
-        input: Rows<In<'_, A::Element>>,
-        output: Rows<Out<'_, A::Element>>,
+        input: Rows<In<'_, T::Element>>,
+        output: Rows<Out<'_, T::Element>>,
         scratch: &mut [u32],
     ) -> Result<(), String> {
         let Self { channels, extents: [height, width], ref rows, .. } = *self;
@@ -287,7 +287,7 @@ impl<A: Kind> Bilinear<A> {
                     columns: self.columns[columns.clone()].as_ptr(),
                     count: columns.len(),
                     channels,
-                    middle: [middle, middle.wrapping_add((A::PARTS - 1) * self.room)],
+                    middle: [middle, middle.wrapping_add((T::PARTS - 1) * self.room)],
                     output: to.row(line * self.columns.len() + columns.start),
                     output_pitch: to.pitch,
                 };
@@ -302,13 +302,13 @@ impl<A: Kind> Bilinear<A> {
 }
 
 /// Checks places on an axis. What lies between two is computed without a look at its range.
-fn check<A: Kind>(taps: &[Tap<A::Weight>], len: usize) -> Result<(), String> {
+fn check<T: Samples>(taps: &[Tap<T::Weight>], len: usize) -> Result<(), String> {
     for tap in taps {
         let last = tap.first.max(tap.second);
         if last >= len || u32::try_from(last).is_err() {
             return Err(format!("line or column {last} of {len}"));
         }
-        if tap.first != tap.second && !A::is_share(tap.weight) {
+        if tap.first != tap.second && !T::is_share(tap.weight) {
             return Err(format!("{tap:?} is not between the two"));
         }
     }

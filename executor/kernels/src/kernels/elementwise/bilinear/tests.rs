@@ -21,22 +21,22 @@ fn rows<P: crate::tensor::rows::Piece>(all: P, len: usize, pitch: usize, size: u
 }
 
 /// Compares all variants for columns of a line of `width` pixels.
-fn compare<A: Arithmetic>(
-    element: impl Fn(usize) -> A::Element,
+fn compare<T: Interpolate>(
+    element: impl Fn(usize) -> T::Element,
     width: usize,
-    columns: &[Tap<A::Weight>],
-    tap: Tap<A::Weight>,
+    columns: &[Tap<T::Weight>],
+    tap: Tap<T::Weight>,
     flip: u8,
 ) {
-    let (size, mark) = (size_of::<A::Element>(), element(7));
+    let (size, mark) = (size_of::<T::Element>(), element(7));
     for (channels, gap) in (1..=35).chain([64, 67]).flat_map(|it| [(it, 0), (it, 3)]) {
         let pitch = channels + gap;
         let input: Vec<_> = (0..LINES * width * pitch - gap).map(&element).collect();
-        for variant in A::VARIANTS.all() {
+        for variant in T::VARIANTS.all() {
             let lines = vec![tap; 2];
             let extents = [LINES, width];
             let bilinear =
-                Bilinear::<A>::new(variant.isa, channels, extents, lines, columns, flip).unwrap();
+                Bilinear::<T>::new(variant.isa, channels, extents, lines, columns, flip).unwrap();
             assert_eq!(bilinear.isa(), variant.isa);
             let len = 2 * columns.len() * pitch - gap;
             let mut got = vec![mark; len + 1];
@@ -49,7 +49,7 @@ fn compare<A: Arithmetic>(
                     let x = |line, column| input[(line * width + column) * pitch + channel];
                     let [a, b] = [x(tap.first, column.first), x(tap.second, column.first)];
                     let [c, d] = [x(tap.first, column.second), x(tap.second, column.second)];
-                    let want = A::between([a, b, c, d], [tap.weight, column.weight], flip);
+                    let want = T::between([a, b, c, d], [tap.weight, column.weight], flip);
                     let got = got[(columns.len() + at) * pitch + channel];
                     assert!(got == want, "{:?}, {channels} of {pitch}", variant.isa);
                 }
