@@ -9,7 +9,9 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
-use nnburst_kernels::kernels::bilinear::{Bilinear, Floats, SignedBytes, Tap, UnsignedBytes};
+use nnburst_kernels::kernels::bilinear::{
+    Bilinear, Floats, SignedBytes, SignedWords, Tap, UnsignedBytes,
+};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::block_permutation::BlockPermutation;
 use nnburst_kernels::kernels::byte_table::ByteTable;
@@ -421,6 +423,15 @@ fn elementwise(c: &mut Criterion) {
     let mut room = vec![0; make(Isa::best()).scratch()];
     family(c, "bilinear_i8", ELEMENTS, make, |bilinear| {
         let (input, output) = (In::of(&x[..]), Out::of(&mut bytes[..]));
+        bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
+    });
+    let (x, mut words) = (vec![7777; ELEMENTS], vec![0; ELEMENTS]);
+    let make = |isa| {
+        Bilinear::<SignedWords>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap()
+    };
+    let mut room = vec![0; make(Isa::best()).scratch()];
+    family(c, "bilinear_i16", ELEMENTS, make, |bilinear| {
+        let (input, output) = (In::of(&x[..]), Out::of(&mut words[..]));
         bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
     });
     let make = |isa| Map::new(isa, Function::Sigmoid);

@@ -1,11 +1,12 @@
 //! Interpolation between the four neighbours of each place.
 
+use half::f16;
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::bilinear;
 pub(super) use nnburst_kernels::kernels::bilinear::Tap;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::rows::{Port, Rows};
-use nnburst_kernels::tensor::{Element, In, OpError, Out, Real, poll};
+use nnburst_kernels::tensor::{In, OpError, Out, poll};
 
 use super::support::{Image, bad_kind, compiled, plain};
 use crate::lowering::{Label, Lowered, OpBuilder};
@@ -31,7 +32,7 @@ pub(super) fn emit(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
         OperandType::TensorQuant8AsymmSigned => {
             lines::<bilinear::UnsignedBytes>(op, "bilinear_u8", taps, 0x80)
         }
-        OperandType::TensorFloat16 => one_by_one(op, "resize_bilinear", taps, half),
+        OperandType::TensorFloat16 => halves(op, taps),
         kind => Err(bad_kind(0, kind).into()),
     }
 }
@@ -70,51 +71,38 @@ fn say_rows<T>(op: &mut OpBuilder<'_>, to: Image) {
     }
 }
 
-fn half([a, b, c, d]: [half::f16; 4], [v, u]: [f32; 2]) -> half::f16 {
-    let [a, b, c, d] = [a, b, c, d].map(Real::to_f32);
-    let (left, right) = (a * (1.0 - v) + b * v, c * (1.0 - v) + d * v);
-    Real::from_f32(left * (1.0 - u) + right * u)
-}
-
-/// Adds a step for elements that have no kernel. `between` is given those above and below on the
-/// left, then on the right, and the weights of the line below and of the column on the right.
-pub(super) fn one_by_one<T: Element, W: Copy + Send + Sync + 'static>(
-    op: &mut OpBuilder<'_>,
-    kernel: &'static str,
-    taps: Taps<W>,
-    between: impl Fn([T; 4], [W; 2]) -> T + Send + Sync + 'static,
-) -> Lowered {
+/// Adds a step for elements that have no kernel.
+fn halves(op: &mut OpBuilder<'_>, taps: Taps) -> Lowered {
     let (isa, shape, to) = (op.isa(), taps.to.shape()?, taps.to);
-    let operations = OPERATIONS * shape.elements() as u64;
-    op.emit_bands(compiled(isa, kernel, &shape, operations), 0, taps.lines(), move |io, lines| {
+    let label = compiled(isa, "resize_bilinear", &shape, OPERATIONS * shape.elements() as u64);
+    op.emit_bands(label, 0, taps.lines(), move |io, lines| {
         let (input, output) = (io.input_rows(0), io.output_rows(0));
         for line in lines {
-            isa.run(Line { taps: &taps, line, input, output, between: &between });
+            isa.run(Line { taps: &taps, line, input, output });
         }
         Ok(())
     });
-    say_rows::<T>(op, to);
+    say_rows::<f16>(op, to);
     Ok(())
 }
 
 /// A line of the output.
-struct Line<'a, T, W, F> {
-    taps: &'a Taps<W>,
+struct Line<'a> {
+    taps: &'a Taps,
     line: usize,
-    input: Rows<In<'a, T>>,
-    output: Rows<Out<'a, T>>,
-    between: F,
+    input: Rows<In<'a, f16>>,
+    output: Rows<Out<'a, f16>>,
 }
 
-impl<T: Element, W: Copy, F: Fn([T; 4], [W; 2]) -> T> Loop for Line<'_, T, W, F> {
+impl Loop for Line<'_> {
     #[inline(always)]
     fn run(self) {
-        let Self { taps, line, input, output, between } = self;
+        let Self { taps, line, input, output } = self;
         let (lanes, from, to) = (taps.lanes(), &taps.from, &taps.to);
         let (plane, row) = (line / to.height * from.height, taps.rows[line % to.height]);
-        let lines = [row.first, row.second].map(|it| (plane + it) * from.width);
+        let (lines, v) = ([row.first, row.second].map(|it| (plane + it) * from.width), row.weight);
         for (x, column) in taps.columns.iter().enumerate() {
-            if poll::work(PIXEL_NS * lanes).is_err() {
+            if poll::work(ELEMENT_NS * lanes).is_err() {
                 return;
             }
             let pixel = |line: usize, column: usize| {
@@ -123,17 +111,18 @@ impl<T: Element, W: Copy, F: Fn([T; 4], [W; 2]) -> T> Loop for Line<'_, T, W, F>
             let (a, b) = (pixel(lines[0], column.first), pixel(lines[1], column.first));
             let (c, d) = (pixel(lines[0], column.second), pixel(lines[1], column.second));
             let at = (line * to.width + x) * lanes;
-            let pixel = output.piece(at..at + lanes);
+            let (pixel, u) = (output.piece(at..at + lanes), column.weight);
             for lane in 0..lanes {
-                let around = [a.get(lane), b.get(lane), c.get(lane), d.get(lane)];
-                pixel.set(lane, between(around, [row.weight, column.weight]));
+                let [a, b, c, d] = [a, b, c, d].map(|it| it.get(lane).to_f32());
+                let (left, right) = (a * (1.0 - v) + b * v, c * (1.0 - v) + d * v);
+                pixel.set(lane, f16::from_f32(left * (1.0 - u) + right * u));
             }
         }
     }
 }
 
 /// Nanoseconds that an element takes at most, about.
-const PIXEL_NS: usize = 16;
+const ELEMENT_NS: usize = 16;
 
 impl<W> Taps<W> {
     /// Channels that lie side by side.

@@ -6,9 +6,9 @@ use nnburst_kernels::kernels::bilinear::Tap;
 
 use super::arg::{ElementKind, OperatorCall, refused};
 use super::image::resized;
-use super::math::{Stored, low};
+use super::math::low;
 use crate::lowering::Lowered;
-use crate::ops::bilinear::{Taps, emit, lines, one_by_one};
+use crate::ops::bilinear::{Taps, emit, lines};
 use crate::ops::resize::Grid;
 
 /// Stored values between four pixels: the result has its own scale for them.
@@ -42,30 +42,7 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let taps = Taps { from, to, rows, columns };
     match kind {
         ElementKind::I8 => lines::<bilinear::SignedBytes>(call, "bilinear_i8", taps, 0),
-        ElementKind::I16 => one_by_one(call, "tflite_resize_bilinear", taps, word),
+        ElementKind::I16 => lines::<bilinear::SignedWords>(call, "bilinear_i16", taps, 0),
         kind => Err(refused(0, kind).into()),
-    }
-}
-
-/// Halves away from zero. Weights are from -512 to 1536.
-#[inline(always)]
-fn word(around: [i16; 4], weights: [i32; 2]) -> i16 {
-    let ([a, b, c, d], [v, u]) = (around.map(i64::from), weights.map(i64::from));
-    let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
-    let sum = (left << 10) + (right - left) * u;
-    i16::stored(low((sum + (1 << 19) + (sum >> 63)) >> 20))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_are_rounded_once_and_halves_away_from_zero() {
-        assert_eq!(word([32_767; 4], [700, 1023]), 32_767);
-        assert_eq!(word([-32_768, -32_768, 0, 0], [3, 512]), -16_384);
-        assert_eq!(word([1, 0, 0, 0], [512, 0]), 1);
-        assert_eq!(word([-1, 0, 0, 0], [512, 0]), -1);
-        assert_eq!(word([1, 0, 0, 0], [513, 0]), 0);
     }
 }

@@ -2,18 +2,19 @@
 
 use core::arch::x86_64::{
     __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_cvtsi128_si64, _mm_loadl_epi64,
-    _mm_set1_epi8, _mm_storel_epi64, _mm_unpacklo_epi32, _mm_xor_si128, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_andnot_ps, _mm256_andnot_si256, _mm256_castps_si256,
-    _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi8_epi32,
-    _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_cvttps_epi32,
-    _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_max_epi32, _mm256_max_epu32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps,
-    _mm256_movemask_epi8, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32,
+    _mm_loadu_si128, _mm_set1_epi8, _mm_storel_epi64, _mm_storeu_si128, _mm_unpacklo_epi32,
+    _mm_xor_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_ps, _mm256_andnot_si256,
+    _mm256_castps_si256, _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32,
+    _mm256_cvtepi8_epi32, _mm256_cvtepi16_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32,
+    _mm256_cvtps_epi32, _mm256_cvttps_epi32, _mm256_extracti128_si256, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_epi32, _mm256_max_epu32, _mm256_max_ps,
+    _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_epi8, _mm256_mul_ps, _mm256_mullo_epi32,
+    _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srav_epi32,
     _mm256_storeu_si256, _mm256_sub_epi32, _mm256_sub_ps,
 };
 
-use super::{I32Simd, load_few, store_few};
+use super::{I32Simd, first_of, load_few, store_few};
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
 
@@ -93,6 +94,37 @@ impl I32Simd for I32x8 {
                 return _mm_storel_epi64(to.cast(), eight);
             }
             store_few(_mm_cvtsi128_si64(eight).cast_unsigned(), to, count);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn first_words(_: Avx2, from: *const i16, count: usize) -> Self {
+        let mut few = [0; Self::LANES];
+        // SAFETY: as many as the caller promises, or our own eight.
+        unsafe {
+            let from = match count >= Self::LANES {
+                true => from,
+                false => first_of(from, count, &mut few),
+            };
+            Self(_mm256_cvtepi16_epi32(_mm_loadu_si128(from.cast())))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_words(self, to: *mut i16, count: usize) {
+        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
+        // instruction set.
+        unsafe {
+            let lower =
+                _mm256_setr_epi32(0x0504_0100, 0x0D0C_0908, 0, 0, 0x0504_0100, 0x0D0C_0908, 0, 0);
+            let words = _mm256_permute4x64_epi64::<0b10_00>(_mm256_shuffle_epi8(self.0, lower));
+            let words = _mm256_castsi256_si128(words);
+            if count >= Self::LANES {
+                return _mm_storeu_si128(to.cast(), words);
+            }
+            let mut few = [0; Self::LANES];
+            _mm_storeu_si128(few.as_mut_ptr().cast(), words);
+            (0..count).for_each(|at| to.add(at).write_unaligned(few[at]));
         }
     }
 

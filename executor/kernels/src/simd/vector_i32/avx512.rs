@@ -1,11 +1,12 @@
 //! Sixteen numbers; what is less than a vector under a mask.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128, _mm512_abs_ps,
-    _mm512_add_epi32, _mm512_andnot_si512, _mm512_castps_si512, _mm512_cmpge_epu32_mask,
-    _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32,
-    _mm512_cvttps_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_mask_cvtepi32_storeu_epi8, _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32,
+    __m512i, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm_set1_epi8, _mm_xor_si128,
+    _mm256_maskz_loadu_epi16, _mm512_abs_ps, _mm512_add_epi32, _mm512_andnot_si512,
+    _mm512_castps_si512, _mm512_cmpge_epu32_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi16_epi32,
+    _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtps_epi32, _mm512_cvttps_epi32,
+    _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_cvtepi32_storeu_epi8,
+    _mm512_mask_cvtepi32_storeu_epi16, _mm512_maskz_mov_epi32, _mm512_max_epi32, _mm512_max_epu32,
     _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi32,
     _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sllv_epi32, _mm512_srav_epi32,
     _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
@@ -83,6 +84,18 @@ impl I32Simd for I32x16 {
     unsafe fn store_bytes(self, to: *mut u8, count: usize) {
         // SAFETY: as the caller promises; what is behind is masked out.
         unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), mask(count), self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn first_words(_: Avx512, from: *const i16, count: usize) -> Self {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        unsafe { Self(_mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(mask(count), from))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_words(self, to: *mut i16, count: usize) {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        unsafe { _mm512_mask_cvtepi32_storeu_epi16(to, mask(count), self.0) };
     }
 
     #[inline(always)]

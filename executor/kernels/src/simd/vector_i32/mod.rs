@@ -73,6 +73,19 @@ pub(crate) trait I32Simd: Copy {
     /// They are writable.
     unsafe fn store_bytes(self, to: *mut u8, count: usize);
 
+    /// The first `count` of as many signed 16-bit integers as there are lanes, at most all; the
+    /// other lanes are arbitrary.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn first_words(isa: Self::Isa, from: *const i16, count: usize) -> Self;
+
+    /// Stores the lower half of the first `count` lanes, at most all.
+    ///
+    /// # Safety
+    /// They are writable.
+    unsafe fn store_words(self, to: *mut i16, count: usize);
+
     fn add(self, other: Self) -> Self;
 
     fn sub(self, other: Self) -> Self;
@@ -196,6 +209,20 @@ unsafe fn load_few(from: *const u8, count: usize) -> u64 {
         }
         (0..count).fold(0, |few, at| few | u64::from(*from.add(at)) << (8 * at))
     }
+}
+
+/// The first `count` of eight words, copied to where all eight may be read.
+///
+/// # Safety
+/// They are readable, and there are fewer than eight.
+#[inline(always)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+unsafe fn first_of(from: *const i16, count: usize, few: &mut [i16; 8]) -> *const i16 {
+    for (at, word) in few.iter_mut().take(count).enumerate() {
+        // SAFETY: as the caller promises.
+        *word = unsafe { from.add(at).read_unaligned() };
+    }
+    few.as_ptr()
 }
 
 /// Stores the first `count` of eight bytes.

@@ -4,14 +4,15 @@ use core::arch::aarch64::{
     int32x4_t, uint32x4_t, vabsq_f32, vaddq_s32, vandq_s32, vbicq_s32, vcgeq_u32, vcltq_s32,
     vcombine_s16, vcreate_s8, vcvtq_f32_s32, vcvtq_s32_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s32,
     veor_u8, vget_high_s16, vget_high_u16, vget_lane_u64, vget_low_s16, vget_low_u16, vld1_s8,
-    vld1_u8, vld1q_f32, vld1q_s32, vmaxq_f32, vmaxq_s32, vmaxq_u32, vmaxvq_u32, vminq_f32,
-    vminq_s32, vmlal_s16, vmovl_s8, vmovl_s16, vmovl_u8, vmovl_u16, vmovn_s16, vmovn_s32,
-    vmulq_f32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8, vreinterpret_u64_u8,
-    vreinterpretq_s32_f32, vreinterpretq_s32_u32, vreinterpretq_u32_s32, vrndnq_f32, vshlq_s32,
-    vst1_u8, vst1q_s32, vsubq_f32, vsubq_s32,
+    vld1_u8, vld1q_f32, vld1q_s32, vld1q_u8, vmaxq_f32, vmaxq_s32, vmaxq_u32, vmaxvq_u32,
+    vminq_f32, vminq_s32, vmlal_s16, vmovl_high_s16, vmovl_s8, vmovl_s16, vmovl_u8, vmovl_u16,
+    vmovn_s16, vmovn_s32, vmulq_f32, vmulq_s32, vnegq_s32, vorrq_u32, vreinterpret_u8_s8,
+    vreinterpret_u64_u8, vreinterpretq_s16_u8, vreinterpretq_s32_f32, vreinterpretq_s32_u32,
+    vreinterpretq_u8_s16, vreinterpretq_u32_s32, vrndnq_f32, vshlq_s32, vst1_u8, vst1q_s32,
+    vst1q_u8, vsubq_f32, vsubq_s32,
 };
 
-use super::{I32Simd, load_few, store_few};
+use super::{I32Simd, first_of, load_few, store_few};
 use crate::simd::Neon;
 use crate::simd::vector_f32::F32x4;
 
@@ -130,6 +131,36 @@ impl I32Simd for I32x4x2 {
                 return vst1_u8(to, bytes);
             }
             store_few(vget_lane_u64::<0>(vreinterpret_u64_u8(bytes)), to, count);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn first_words(_: Neon, from: *const i16, count: usize) -> Self {
+        let mut few = [0; Self::LANES];
+        // SAFETY: as many as the caller promises, or our own eight.
+        unsafe {
+            let from = match count >= Self::LANES {
+                true => from,
+                false => first_of(from, count, &mut few),
+            };
+            let words = vreinterpretq_s16_u8(vld1q_u8(from.cast()));
+            Self([vmovl_s16(vget_low_s16(words)), vmovl_high_s16(words)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_words(self, to: *mut i16, count: usize) {
+        let [low, high] = self.0;
+        // SAFETY: as many as the caller promises, or our own eight; a vector is proof of the
+        // instruction set.
+        unsafe {
+            let words = vreinterpretq_u8_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high)));
+            if count >= Self::LANES {
+                return vst1q_u8(to.cast(), words);
+            }
+            let mut few = [0i16; Self::LANES];
+            vst1q_u8(few.as_mut_ptr().cast(), words);
+            (0..count).for_each(|at| to.add(at).write_unaligned(few[at]));
         }
     }
 

@@ -95,6 +95,17 @@ impl Kernel for Lanes {
             let signed = lanes(unsafe { S::I32::first_signed_bytes(isa, bytes.as_ptr(), count) });
             let want = of(&|at| i32::from(bytes[at].cast_signed()));
             assert_eq!(signed[..count], want[..count]);
+            let words: Vec<i16> =
+                bytes.iter().map(|&byte| i16::from_le_bytes([byte, byte ^ 0x5A])).collect();
+            // SAFETY: as above.
+            let wide = lanes(unsafe { S::I32::first_words(isa, words.as_ptr(), count) });
+            assert_eq!(wide[..count], of(&|at| i32::from(words[at]))[..count]);
+            let mut got = vec![9; S::I32::LANES + 1];
+            // SAFETY: at most a vector.
+            unsafe { a.store_words(got.as_mut_ptr(), count) };
+            let lower = |x: &i32| bytemuck::cast::<i32, [i16; 2]>(*x)[0];
+            let want: Vec<_> = xs[..count].iter().map(lower).collect();
+            assert_eq!((&got[..count], got[count]), (&want[..], 9));
             let mut got = vec![9; S::I32::LANES + 1];
             // SAFETY: at most a vector.
             unsafe { a.store_bytes(got.as_mut_ptr(), count) };

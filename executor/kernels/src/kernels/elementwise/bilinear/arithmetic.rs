@@ -1,7 +1,7 @@
 //! What elements become between two lines, and what that becomes between two columns.
 
 use super::vectors::Vectors;
-use super::{Column, Floats, Run, Samples, SignedBytes, UnsignedBytes, Work};
+use super::{Column, Floats, Run, Samples, SignedBytes, SignedWords, UnsignedBytes, Work};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::vector_i32::{I32Simd, lanes_of};
 use crate::simd::{Simd, Variants, variants};
@@ -283,6 +283,68 @@ impl Interpolate for SignedBytes {
         let y = sum.add(sign).add(left.filled(1 << 19)).shift_right(left.filled(20));
         // SAFETY: as the caller promises.
         unsafe { y.store_bytes(to.cast(), count) };
+    }
+}
+
+/// As [`SignedBytes`]. Sums have 38 bits: what is below a step of 1/1024 is kept apart.
+impl Interpolate for SignedWords {
+    type Middle<S: Simd> = S::I32;
+
+    fn between(around: [i16; 4], weights: [i32; 2], _: u8) -> i16 {
+        let ([a, b, c, d], [v, u]) = (around.map(i64::from), weights.map(i64::from));
+        let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
+        let sum = (left << 10) + (right - left) * u;
+        bytemuck::cast::<i64, [i16; 4]>((sum + (1 << 19) + (sum >> 63)) >> 20)[0]
+    }
+
+    #[inline(always)]
+    unsafe fn down<S: Simd>(
+        isa: S,
+        lines: [*const i16; 2],
+        count: usize,
+        weight: i32,
+        _: u8,
+    ) -> S::I32 {
+        // SAFETY: as the caller promises.
+        let [a, b] = lines.map(|line| unsafe { S::I32::first_words(isa, line, count) });
+        a.shift_left::<10>().add(b.sub(a).mul(S::I32::splat(isa, weight)))
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>(middle: S::I32, [to, _]: [*mut u32; 2]) {
+        // SAFETY: as the caller promises.
+        unsafe { middle.store(to.cast()) };
+    }
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(isa: S, [from, _]: [*mut u32; 2]) -> S::I32 {
+        // SAFETY: as the caller promises.
+        unsafe { S::I32::load(isa, from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn across<S: Simd>(
+        isa: S,
+        [left, right]: [S::I32; 2],
+        weight: i32,
+        _: u8,
+        to: *mut i16,
+        count: usize,
+    ) {
+        let weight = S::I32::splat(isa, weight);
+        // The product with the weight, of the difference's upper bits and of its lower fourteen.
+        let apart = right.sub(left);
+        let upper = apart.shift_right(left.filled(14)).mul(weight);
+        let lower = left.filled(!0x3FFF).missing(apart).mul(weight);
+        // The sum in steps of 1/1024, cut, and whether nothing was cut off.
+        let sum = left.add(upper.shift_left::<4>()).add(lower.shift_right(left.filled(10)));
+        let rest = left.filled(!1023).missing(lower);
+        let is_whole = rest.sub(left.filled(1)).shift_right(left.filled(31));
+        // One less for what is negative, which only counts where nothing was cut off.
+        let less = sum.shift_right(left.filled(31)).clamp(is_whole, left.filled(0));
+        let y = sum.add(left.filled(512)).add(less).shift_right(left.filled(10));
+        // SAFETY: as the caller promises.
+        unsafe { y.store_words(to, count) };
     }
 }
 

@@ -108,6 +108,25 @@ impl Samples for SignedBytes {
     }
 }
 
+/// Signed 16-bit integers, with weights in steps of 1/1024.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedWords;
+
+impl Samples for SignedWords {
+    type Element = i16;
+    type Weight = i32;
+
+    const PARTS: usize = 1;
+
+    fn is_share(weight: i32) -> bool {
+        SignedBytes::is_share(weight)
+    }
+
+    fn best(isa: Isa) -> Best<Self> {
+        best(isa)
+    }
+}
+
 /// Numbers behind those of the last pixel, which the last vector may have.
 const PADDING: usize = 16;
 

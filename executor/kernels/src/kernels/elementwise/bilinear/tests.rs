@@ -80,6 +80,12 @@ fn every_variant_gives_the_same_elements() {
     for (width, columns) in [(4, &steps[..]), (4, &many), (4, &many[7..8]), (256, &far)] {
         compare::<SignedBytes>(signed, width, columns, tap(1, 2), 0);
         compare::<SignedBytes>(signed, width, columns, tap(2, 0), 0);
+        let word = |at| i16::from_le_bytes([byte(at), byte(at + 77)]);
+        compare::<SignedWords>(word, width, columns, tap(1, 2), 0);
+        // Sums of whole steps, on either side of halves.
+        let few = |at: usize| [-32_768, 32_767, -1, 0, 1, 2, -2, 3][at * 7 % 11 % 8];
+        let half = Tap { first: 2, second: 1, weight: 512 };
+        compare::<SignedWords>(few, width, columns, half, 0);
         let shares: Vec<_> = columns.iter().copied().map(share).collect();
         compare::<Floats>(number, width, &shares, share(tap(1, 2)), 0);
         compare::<UnsignedBytes>(byte, width, &shares, share(tap(2, 1)), 0);
@@ -107,7 +113,7 @@ fn strips_are_as_long_as_a_line() {
 }
 
 #[test]
-fn sums_of_signed_bytes_are_rounded_once_and_halves_away_from_zero() {
+fn sums_of_signed_integers_are_rounded_once_and_halves_away_from_zero() {
     for (around, weights, want) in [
         ([1, 0, 0, 0], [512, 0], 1),
         ([-1, 0, 0, 0], [512, 0], -1),
@@ -117,7 +123,11 @@ fn sums_of_signed_bytes_are_rounded_once_and_halves_away_from_zero() {
     ] {
         let got = SignedBytes::between(around, weights, 0);
         assert_eq!(got, want, "{around:?} {weights:?}");
+        let got = SignedWords::between(around.map(i16::from), weights, 0);
+        assert_eq!(got, i16::from(want), "{around:?} {weights:?}");
     }
+    assert_eq!(SignedWords::between([32_767; 4], [700, 1023], 0), 32_767);
+    assert_eq!(SignedWords::between([-32_768, -32_768, 0, 0], [3, 512], 0), -16_384);
 }
 
 #[test]
