@@ -7,7 +7,8 @@
 //! | any other | | half the time of the sound that it brings at once |
 //!
 //! Speed is measured by the host's own time, and threads are those of its process. A file that is
-//! rendered gets every block clean.
+//! rendered gets every block clean. A host whose first call others hold up, and that catches up at
+//! once, can't be told from one that renders, and may be kept waiting once.
 //!
 //! In the last case a wait happens only where the host brings more at once than a block has time:
 //! see `stream.rs`. The thread polls while it waits, with neither lock nor system call: the clock
