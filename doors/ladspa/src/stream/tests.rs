@@ -147,28 +147,29 @@ fn a_worker_that_is_stuck_costs_a_host_one_long_wait() {
 
 #[test]
 fn a_host_that_plays_is_not_kept_waiting() {
-    // A host that others hold up in its first call, and that catches up at once, is like one that
-    // renders: it may be kept waiting, on a machine that is busy at that moment.
-    let longest = || {
-        let (link, _worker) = link();
-        let mut stream = SoundStream::new(Rate::Hz48000, link);
-        let heard = noise(480);
-        let mut longest = Duration::ZERO;
-        let begin = Instant::now();
-        for call in 0..40u32 {
-            let due = begin + Duration::from_millis(10) * call;
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let call = Instant::now();
-            run(&mut stream, &heard, 480, ALL);
-            longest = longest.max(call.elapsed());
+    let (link, _worker) = link();
+    let mut stream = SoundStream::new(Rate::Hz48000, link);
+    stream.target = ALL.weight();
+    let heard = noise(480);
+    let mut longest = Duration::ZERO;
+    let begin = Instant::now();
+    for call in 0..40u32 {
+        let due = begin + Duration::from_millis(10) * call;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let call = Instant::now();
+        // The host calls when it is due, and is given a millisecond, however busy this machine is:
+        // one whose first calls are held up can't be told from one that renders.
+        stream.pace.begin(heard.len(), due);
+        for &sample in &heard {
+            stream.step([sample]);
         }
-        // Nothing was loaded, so nothing is missing yet.
-        assert_eq!(stream.misses(), 0);
-        longest
-    };
+        stream.pace.end(due + Duration::from_millis(1));
+        longest = longest.max(call.elapsed());
+    }
     // Half of the 10 ms that a call has, and what a busy machine takes; five seconds if it waited.
-    let is_short = |longest: Duration| longest < Duration::from_millis(500);
-    assert!(std::iter::repeat_with(longest).take(5).any(is_short));
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    // Nothing was loaded, so nothing is missing yet.
+    assert_eq!(stream.misses(), 0);
 }
 
 #[test]
