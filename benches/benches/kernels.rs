@@ -9,9 +9,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
 use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
-use nnburst_kernels::kernels::bilinear::{
-    Bilinear, Floats, SignedBytes, SignedWords, Tap, UnsignedBytes,
-};
+use nnburst_kernels::kernels::bilinear::{Bilinear, Floats, Signed, Tap, UnsignedBytes};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::block_permutation::BlockPermutation;
 use nnburst_kernels::kernels::byte_table::ByteTable;
@@ -417,9 +415,8 @@ fn elementwise(c: &mut Criterion) {
     let step = |tap: Tap| Tap { first: tap.first, second: tap.second, weight: 512 };
     let steps: Vec<_> = taps.iter().copied().map(step).collect();
     let (x, mut bytes) = (vec![77; ELEMENTS], vec![0; ELEMENTS]);
-    let make = |isa| {
-        Bilinear::<SignedBytes>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap()
-    };
+    let make =
+        |isa| Bilinear::<Signed<i8>>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap();
     let mut room = vec![0; make(Isa::best()).scratch()];
     family(c, "bilinear_i8", ELEMENTS, make, |bilinear| {
         let (input, output) = (In::of(&x[..]), Out::of(&mut bytes[..]));
@@ -427,7 +424,7 @@ fn elementwise(c: &mut Criterion) {
     });
     let (x, mut words) = (vec![7777; ELEMENTS], vec![0; ELEMENTS]);
     let make = |isa| {
-        Bilinear::<SignedWords>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap()
+        Bilinear::<Signed<i16>>::new(isa, 32, [2, 32], vec![step(tap(1))], &steps, 0).unwrap()
     };
     let mut room = vec![0; make(Isa::best()).scratch()];
     family(c, "bilinear_i16", ELEMENTS, make, |bilinear| {

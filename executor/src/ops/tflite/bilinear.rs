@@ -41,8 +41,8 @@ pub(super) fn resize_bilinear(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (rows, columns) = (places(from.height, to.height), places(from.width, to.width));
     let taps = Taps { from, to, rows, columns };
     match kind {
-        ElementKind::I8 => lines::<bilinear::SignedBytes>(call, "bilinear_i8", taps, 0),
-        ElementKind::I16 => lines::<bilinear::SignedWords>(call, "bilinear_i16", taps, 0),
+        ElementKind::I8 => lines::<bilinear::Signed<i8>>(call, "bilinear_i8", taps, 0),
+        ElementKind::I16 => lines::<bilinear::Signed<i16>>(call, "bilinear_i16", taps, 0),
         kind => Err(refused(0, kind).into()),
     }
 }

@@ -1,10 +1,13 @@
 //! What elements become between two lines, and what that becomes between two columns.
 
+use std::fmt::Debug;
+
 use super::vectors::Vectors;
-use super::{Column, Floats, Run, Samples, SignedBytes, SignedWords, UnsignedBytes, Work};
+use super::{Column, Floats, Run, Samples, Signed, UnsignedBytes, Work};
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::vector_i32::{I32Simd, lanes_of};
 use crate::simd::{Simd, Variants, variants};
+use crate::tensor::Element;
 use crate::tensor::quant::round_up_small;
 
 /// What is done with the elements of a kind.
@@ -231,29 +234,28 @@ impl Interpolate for UnsignedBytes {
     }
 }
 
-/// The interpreter's definition for signed bytes: weights in steps of 1/1024, one rounding, halves
-/// away from zero. Sums stay below 2^29.
-impl Interpolate for SignedBytes {
+/// The interpreter's definition for signed integers: weights in steps of 1/1024, one rounding,
+/// halves away from zero.
+impl<T: SignedElement> Interpolate for Signed<T> {
     type Middle<S: Simd> = S::I32;
 
-    fn between(around: [i8; 4], [v, u]: [i32; 2], _: u8) -> i8 {
-        let [a, b, c, d] = around.map(i32::from);
+    fn between(around: [T; 4], weights: [i32; 2], _: u8) -> T {
+        let ([a, b, c, d], [v, u]) = (around.map(Into::into), weights.map(i64::from));
         let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
         let sum = (left << 10) + (right - left) * u;
-        ((sum + (1 << 19) + (sum >> 31)) >> 20).to_le_bytes()[0].cast_signed()
+        T::of((sum + (1 << 19) + (sum >> 63)) >> 20)
     }
 
     #[inline(always)]
     unsafe fn down<S: Simd>(
         isa: S,
-        lines: [*const i8; 2],
+        lines: [*const T; 2],
         count: usize,
         weight: i32,
         _: u8,
     ) -> S::I32 {
         // SAFETY: as the caller promises.
-        let [a, b] =
-            lines.map(|line| unsafe { S::I32::first_signed_bytes(isa, line.cast::<u8>(), count) });
+        let [a, b] = lines.map(|line| unsafe { T::first(isa, line, count) });
         a.shift_left::<10>().add(b.sub(a).mul(S::I32::splat(isa, weight)))
     }
 
@@ -275,63 +277,75 @@ impl Interpolate for SignedBytes {
         [left, right]: [S::I32; 2],
         weight: i32,
         _: u8,
-        to: *mut i8,
+        to: *mut T,
         count: usize,
     ) {
-        let sum = left.shift_left::<10>().add(right.sub(left).mul(S::I32::splat(isa, weight)));
-        let sign = sum.shift_right(left.filled(31));
-        let y = sum.add(sign).add(left.filled(1 << 19)).shift_right(left.filled(20));
+        let y = T::across::<S>([left, right], S::I32::splat(isa, weight));
         // SAFETY: as the caller promises.
-        unsafe { y.store_bytes(to.cast(), count) };
+        unsafe { T::store::<S>(y, to, count) };
     }
 }
 
-/// As [`SignedBytes`]. Sums have 38 bits: what is below a step of 1/1024 is kept apart.
-impl Interpolate for SignedWords {
-    type Middle<S: Simd> = S::I32;
+/// Signed integers, and what depends on their width.
+pub(super) trait SignedElement: Element + Debug + Into<i64> {
+    /// One that it can have.
+    fn of(value: i64) -> Self;
 
-    fn between(around: [i16; 4], weights: [i32; 2], _: u8) -> i16 {
-        let ([a, b, c, d], [v, u]) = (around.map(i64::from), weights.map(i64::from));
-        let (left, right) = ((a << 10) + (b - a) * v, (c << 10) + (d - c) * v);
-        let sum = (left << 10) + (right - left) * u;
-        bytemuck::cast::<i64, [i16; 4]>((sum + (1 << 19) + (sum >> 63)) >> 20)[0]
+    /// The first `count` of a vector; the other lanes are arbitrary.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn first<S: Simd>(isa: S, from: *const Self, count: usize) -> S::I32;
+
+    /// Rounded, of sums of 1,024 for each step of the elements.
+    fn across<S: Simd>(sides: [S::I32; 2], weight: S::I32) -> S::I32;
+
+    /// # Safety
+    /// So many are writable.
+    unsafe fn store<S: Simd>(values: S::I32, to: *mut Self, count: usize);
+}
+
+impl SignedElement for i8 {
+    fn of(value: i64) -> Self {
+        value.to_le_bytes()[0].cast_signed()
     }
 
     #[inline(always)]
-    unsafe fn down<S: Simd>(
-        isa: S,
-        lines: [*const i16; 2],
-        count: usize,
-        weight: i32,
-        _: u8,
-    ) -> S::I32 {
+    unsafe fn first<S: Simd>(isa: S, from: *const Self, count: usize) -> S::I32 {
         // SAFETY: as the caller promises.
-        let [a, b] = lines.map(|line| unsafe { S::I32::first_words(isa, line, count) });
-        a.shift_left::<10>().add(b.sub(a).mul(S::I32::splat(isa, weight)))
+        unsafe { S::I32::first_signed_bytes(isa, from.cast(), count) }
+    }
+
+    /// Sums stay below 2^29.
+    #[inline(always)]
+    fn across<S: Simd>([left, right]: [S::I32; 2], weight: S::I32) -> S::I32 {
+        let sum = left.shift_left::<10>().add(right.sub(left).mul(weight));
+        let sign = sum.shift_right(left.filled(31));
+        sum.add(sign).add(left.filled(1 << 19)).shift_right(left.filled(20))
     }
 
     #[inline(always)]
-    unsafe fn store<S: Simd>(middle: S::I32, [to, _]: [*mut u32; 2]) {
+    unsafe fn store<S: Simd>(values: S::I32, to: *mut Self, count: usize) {
         // SAFETY: as the caller promises.
-        unsafe { middle.store(to.cast()) };
+        unsafe { values.store_bytes(to.cast(), count) };
+    }
+}
+
+impl SignedElement for i16 {
+    fn of(value: i64) -> Self {
+        let [low, high, ..] = value.to_le_bytes();
+        Self::from_le_bytes([low, high])
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simd>(isa: S, [from, _]: [*mut u32; 2]) -> S::I32 {
+    unsafe fn first<S: Simd>(isa: S, from: *const Self, count: usize) -> S::I32 {
         // SAFETY: as the caller promises.
-        unsafe { S::I32::load(isa, from.cast()) }
+        unsafe { S::I32::first_words(isa, from, count) }
     }
 
+    /// Sums have 38 bits: what is below a step of 1/1024 is kept apart.
     #[inline(always)]
-    unsafe fn across<S: Simd>(
-        isa: S,
-        [left, right]: [S::I32; 2],
-        weight: i32,
-        _: u8,
-        to: *mut i16,
-        count: usize,
-    ) {
-        let weight = S::I32::splat(isa, weight);
+    fn across<S: Simd>([left, right]: [S::I32; 2], weight: S::I32) -> S::I32 {
         // The product with the weight, of the difference's upper bits and of its lower fourteen.
         let apart = right.sub(left);
         let upper = apart.shift_right(left.filled(14)).mul(weight);
@@ -342,9 +356,13 @@ impl Interpolate for SignedWords {
         let is_whole = rest.sub(left.filled(1)).shift_right(left.filled(31));
         // One less for what is negative, which only counts where nothing was cut off.
         let less = sum.shift_right(left.filled(31)).clamp(is_whole, left.filled(0));
-        let y = sum.add(left.filled(512)).add(less).shift_right(left.filled(10));
+        sum.add(left.filled(512)).add(less).shift_right(left.filled(10))
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>(values: S::I32, to: *mut Self, count: usize) {
         // SAFETY: as the caller promises.
-        unsafe { y.store_words(to, count) };
+        unsafe { values.store_words(to, count) };
     }
 }
 

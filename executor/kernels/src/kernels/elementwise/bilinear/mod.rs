@@ -7,9 +7,10 @@ mod arithmetic;
 mod vectors;
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use self::arithmetic::Interpolate;
+use self::arithmetic::{Interpolate, SignedElement};
 use crate::simd::{Isa, Variant};
 use crate::tensor::rows::Rows;
 use crate::tensor::{Element, In, Out, poll};
@@ -25,19 +26,35 @@ pub struct Tap<W = f32> {
     pub weight: W,
 }
 
+/// The share of a second line or column.
+pub trait Weight: Copy + Debug + Send + Sync + 'static {
+    /// Returns whether it is from nothing to all.
+    fn is_share(self) -> bool;
+}
+
+impl Weight for f32 {
+    fn is_share(self) -> bool {
+        (0.0..=1.0).contains(&self)
+    }
+}
+
+/// Steps of 1/1024.
+impl Weight for i32 {
+    fn is_share(self) -> bool {
+        (0..=1024).contains(&self)
+    }
+}
+
 /// What is interpolated, and how.
 pub trait Samples: Copy + Debug + Send + Sync + 'static {
     /// The elements of both images.
     type Element: Element;
 
-    /// The share of a second line or column.
-    type Weight: Copy + Debug + Send + Sync + 'static;
+    /// The kind of shares.
+    type Weight: Weight;
 
     /// Numbers that lie between two lines for an element.
     const PARTS: usize;
-
-    /// Returns whether a share is from nothing to all.
-    fn is_share(weight: Self::Weight) -> bool;
 
     /// The best variant up to `isa`.
     fn best(isa: Isa) -> Best<Self>;
@@ -61,10 +78,6 @@ impl Samples for Floats {
 
     const PARTS: usize = 1;
 
-    fn is_share(weight: f32) -> bool {
-        (0.0..=1.0).contains(&weight)
-    }
-
     fn best(isa: Isa) -> Best<Self> {
         best(isa)
     }
@@ -80,47 +93,20 @@ impl Samples for UnsignedBytes {
 
     const PARTS: usize = 2;
 
-    fn is_share(weight: f32) -> bool {
-        (0.0..=1.0).contains(&weight)
-    }
-
     fn best(isa: Isa) -> Best<Self> {
         best(isa)
     }
 }
 
-/// Signed bytes, with weights in steps of 1/1024.
+/// Signed integers of 8 or 16 bits, with weights in steps of 1/1024.
 #[derive(Clone, Copy, Debug)]
-pub struct SignedBytes;
+pub struct Signed<T>(PhantomData<T>);
 
-impl Samples for SignedBytes {
-    type Element = i8;
+impl<T: SignedElement> Samples for Signed<T> {
+    type Element = T;
     type Weight = i32;
 
     const PARTS: usize = 1;
-
-    fn is_share(weight: i32) -> bool {
-        (0..=1024).contains(&weight)
-    }
-
-    fn best(isa: Isa) -> Best<Self> {
-        best(isa)
-    }
-}
-
-/// Signed 16-bit integers, with weights in steps of 1/1024.
-#[derive(Clone, Copy, Debug)]
-pub struct SignedWords;
-
-impl Samples for SignedWords {
-    type Element = i16;
-    type Weight = i32;
-
-    const PARTS: usize = 1;
-
-    fn is_share(weight: i32) -> bool {
-        SignedBytes::is_share(weight)
-    }
 
     fn best(isa: Isa) -> Best<Self> {
         best(isa)
@@ -327,7 +313,7 @@ fn check<T: Samples>(taps: &[Tap<T::Weight>], len: usize) -> Result<(), String> 
         if last >= len || u32::try_from(last).is_err() {
             return Err(format!("line or column {last} of {len}"));
         }
-        if tap.first != tap.second && !T::is_share(tap.weight) {
+        if tap.first != tap.second && !tap.weight.is_share() {
             return Err(format!("{tap:?} is not between the two"));
         }
     }

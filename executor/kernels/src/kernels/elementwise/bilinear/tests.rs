@@ -78,14 +78,14 @@ fn every_variant_gives_the_same_elements() {
     let far = [(3, 4, 10), (200, 199, 300), (255, 255, 7), (90, 91, 1000)];
     let far = far.map(|(first, second, weight)| Tap { first, second, weight });
     for (width, columns) in [(4, &steps[..]), (4, &many), (4, &many[7..8]), (256, &far)] {
-        compare::<SignedBytes>(signed, width, columns, tap(1, 2), 0);
-        compare::<SignedBytes>(signed, width, columns, tap(2, 0), 0);
+        compare::<Signed<i8>>(signed, width, columns, tap(1, 2), 0);
+        compare::<Signed<i8>>(signed, width, columns, tap(2, 0), 0);
         let word = |at| i16::from_le_bytes([byte(at), byte(at + 77)]);
-        compare::<SignedWords>(word, width, columns, tap(1, 2), 0);
+        compare::<Signed<i16>>(word, width, columns, tap(1, 2), 0);
         // Sums of whole steps, on either side of halves.
         let few = |at: usize| [-32_768, 32_767, -1, 0, 1, 2, -2, 3][at * 7 % 11 % 8];
         let half = Tap { first: 2, second: 1, weight: 512 };
-        compare::<SignedWords>(few, width, columns, half, 0);
+        compare::<Signed<i16>>(few, width, columns, half, 0);
         let shares: Vec<_> = columns.iter().copied().map(share).collect();
         compare::<Floats>(number, width, &shares, share(tap(1, 2)), 0);
         compare::<UnsignedBytes>(byte, width, &shares, share(tap(2, 1)), 0);
@@ -100,7 +100,7 @@ fn strips_are_as_long_as_a_line() {
     let image: Vec<_> = (0..2 * 500).map(|at| byte(at).cast_signed()).collect();
     let lines = vec![Tap { first: 0, second: 1, weight: 100 }];
     let bilinear =
-        Bilinear::<SignedBytes>::new(Isa::best(), 1, [2, 500], lines, &columns, 0).unwrap();
+        Bilinear::<Signed<i8>>::new(Isa::best(), 1, [2, 500], lines, &columns, 0).unwrap();
     assert!(bilinear.strips.len() > 2 && bilinear.scratch() < STRIP);
     let (mut got, mut room) = (vec![0; columns.len()], vec![0; bilinear.scratch()]);
     let output = Rows::from(Out::of(&mut got));
@@ -108,7 +108,7 @@ fn strips_are_as_long_as_a_line() {
     for (column, got) in columns.iter().zip(got) {
         let around = [0, 500].map(|line| [column.first, column.second].map(|it| image[line + it]));
         let [[a, c], [b, d]] = around;
-        assert_eq!(got, SignedBytes::between([a, b, c, d], [100, 5], 0));
+        assert_eq!(got, Signed::<i8>::between([a, b, c, d], [100, 5], 0));
     }
 }
 
@@ -121,13 +121,13 @@ fn sums_of_signed_integers_are_rounded_once_and_halves_away_from_zero() {
         ([100, 50, -20, 10], [256, 768], 13),
         ([-128; 4], [512, 1023], -128),
     ] {
-        let got = SignedBytes::between(around, weights, 0);
+        let got = Signed::<i8>::between(around, weights, 0);
         assert_eq!(got, want, "{around:?} {weights:?}");
-        let got = SignedWords::between(around.map(i16::from), weights, 0);
+        let got = Signed::<i16>::between(around.map(i16::from), weights, 0);
         assert_eq!(got, i16::from(want), "{around:?} {weights:?}");
     }
-    assert_eq!(SignedWords::between([32_767; 4], [700, 1023], 0), 32_767);
-    assert_eq!(SignedWords::between([-32_768, -32_768, 0, 0], [3, 512], 0), -16_384);
+    assert_eq!(Signed::<i16>::between([32_767; 4], [700, 1023], 0), 32_767);
+    assert_eq!(Signed::<i16>::between([-32_768, -32_768, 0, 0], [3, 512], 0), -16_384);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn pixels_that_are_not_there_are_refused() {
     let tap = |first, second, weight| Tap { first, second, weight };
     let (lines, columns) = ([tap(0, 1, 5), tap(1, 1, 2)], [tap(2, 3, 7)]);
     let new = |extents, lines: &[_], columns: &[_]| {
-        Bilinear::<SignedBytes>::new(Isa::Scalar, 2, extents, lines.to_vec(), columns, 0)
+        Bilinear::<Signed<i8>>::new(Isa::Scalar, 2, extents, lines.to_vec(), columns, 0)
     };
     assert!(new([2, 3], &lines, &columns).is_err());
     assert!(new([1, 4], &lines, &columns).is_err());
