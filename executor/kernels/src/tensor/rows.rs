@@ -162,7 +162,8 @@ impl<P: Piece> Rows<P> {
         if pitch != len && self.row != len {
             return Err(format!("rows of {} elements where {len} are needed", self.row));
         }
-        check_lengths(self.all.len(), rows.checked_sub(1).map_or(0, |gaps| gaps * pitch + len))?;
+        let span = |gaps: usize| gaps.saturating_mul(pitch).saturating_add(len);
+        check_lengths(self.all.len(), rows.checked_sub(1).map_or(0, span))?;
         Ok(pitch)
     }
 }

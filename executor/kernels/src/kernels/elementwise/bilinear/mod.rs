@@ -119,6 +119,9 @@ const PADDING: usize = 16;
 /// Elements of a strip, unless one pixel has more.
 const STRIP: usize = 2048;
 
+/// Nanoseconds that finding the place of a column takes at most, about.
+const COLUMN_NS: usize = 16;
+
 /// A pixel of the result: where those on either side begin in what is kept of the strip, or which
 /// pixels of the line they are.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +194,8 @@ impl<T: Samples> Bilinear<T> {
     /// make unsigned bytes of those that are stored, if they are taken as such.
     ///
     /// # Errors
-    /// One is outside the image, or what is between two is outside them.
+    /// There are no channels or lines, or one is outside the image, or what is between two is
+    /// outside them.
     pub fn new(
         isa: Isa,
         channels: usize,
@@ -200,6 +204,9 @@ impl<T: Samples> Bilinear<T> {
         columns: &[Tap<T::Weight>],
         flip: u8,
     ) -> Result<Self, String> {
+        if channels == 0 || rows.is_empty() {
+            return Err(format!("{} lines of {channels} channels", rows.len()));
+        }
         check::<T>(&rows, extents[0])?;
         check::<T>(columns, extents[1])?;
         let mut this = Self {
@@ -212,8 +219,8 @@ impl<T: Samples> Bilinear<T> {
             strips: Vec::new(),
             room: 0,
         };
-        let together = (STRIP / channels.max(1)).max(1);
-        for columns in columns.chunks(together) {
+        let together = (STRIP / channels).max(1);
+        for columns in poll::each(columns.chunks(together), COLUMN_NS * together) {
             this.push(columns)?;
         }
         let most = this.strips.iter().map(|strip| strip.kept.len()).max();
@@ -268,9 +275,10 @@ impl<T: Samples> Bilinear<T> {
         let Some(last) = lines.clone().next_back() else {
             return Ok(());
         };
-        let pixels = (last / rows.len().max(1) + 1) * height * width;
+        let pixels = (last / rows.len() + 1).saturating_mul(height).saturating_mul(width);
         let from = input.pitched(pixels, channels)?;
-        let to = output.pitched((last + 1) * self.columns.len(), channels)?;
+        let columns = last.saturating_add(1).saturating_mul(self.columns.len());
+        let to = output.pitched(columns, channels)?;
         if scratch.len() < self.scratch() {
             return Err(format!("room for {} numbers of {}", scratch.len(), self.scratch()));
         }

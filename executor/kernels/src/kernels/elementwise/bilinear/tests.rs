@@ -138,6 +138,9 @@ fn pixels_that_are_not_there_are_refused() {
         Bilinear::<Signed<i8>>::new(Isa::Scalar, 2, extents, lines.to_vec(), columns, 0)
     };
     assert!(new([2, 3], &lines, &columns).is_err());
+    assert!(new([2, 4], &[], &columns).is_err());
+    let none = Bilinear::<Signed<i8>>::new(Isa::Scalar, 0, [2, 4], lines.to_vec(), &columns, 0);
+    assert!(none.is_err());
     assert!(new([1, 4], &lines, &columns).is_err());
     assert!(new([2, 4], &lines, &[tap(2, 3, 1025)]).is_err());
     assert!(new([2, 4], &[tap(0, 1, -1)], &columns).is_err());
@@ -152,5 +155,6 @@ fn pixels_that_are_not_there_are_refused() {
     assert!(compute(0..2, &input[16..], room).is_ok());
     assert!(compute(0..3, &input[1..], room).is_err());
     assert!(compute(0..4, &input, room).is_err());
+    assert!(compute(7..usize::MAX, &input, room).is_err());
     assert!(compute(0..1, &input, room - 1).is_err());
 }

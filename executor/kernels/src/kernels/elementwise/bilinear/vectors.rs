@@ -81,8 +81,7 @@ unsafe fn each<S: Simd, T: Interpolate, const KEPT: bool>(isa: S, work: &Work<T>
             }
             return;
         }
-        let behind =
-            if output_pitch == channels { lanes.div_ceil(channels.max(1)) - 1 } else { count };
+        let behind = if output_pitch == channels { lanes.div_ceil(channels) - 1 } else { count };
         for at in 0..count {
             let pixel = Pixel::<S, T, KEPT>::new(isa, work, at);
             let is_readable = KEPT || pixel.sides[0].max(pixel.sides[1]) + lanes <= work.left;
