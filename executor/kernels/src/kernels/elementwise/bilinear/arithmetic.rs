@@ -107,17 +107,18 @@ impl Interpolate for Floats {
         let mut two = [upper; 2];
         unrolled!(2: at < vectors::<S>(), {
             let (first, left) = (at * S::F32::LANES, lanes_of(at, count, S::F32::LANES));
-            let line = |from: *const f32| {
-                let from = from.wrapping_add(first);
-                // SAFETY: as the caller promises.
-                unsafe {
-                    match left == S::F32::LANES {
-                        true => S::F32::load(isa, from),
-                        false => S::F32::load_first(isa, from, left),
-                    }
+            let (above, below) = (above.wrapping_add(first), below.wrapping_add(first));
+            // SAFETY: as the caller promises.
+            let (a, b) = unsafe {
+                match left == S::F32::LANES {
+                    true => (S::F32::load(isa, above), S::F32::load(isa, below)),
+                    false => (
+                        S::F32::load_first(isa, above, left),
+                        S::F32::load_first(isa, below, left),
+                    ),
                 }
             };
-            two[at] = line(above).mul(upper).add(line(below).mul(lower));
+            two[at] = a.mul(upper).add(b.mul(lower));
         });
         two
     }
@@ -249,13 +250,13 @@ impl<T: SignedElement> Interpolate for Signed<T> {
     #[inline(always)]
     unsafe fn down<S: Simd>(
         isa: S,
-        lines: [*const T; 2],
+        [above, below]: [*const T; 2],
         count: usize,
         weight: i32,
         _: u8,
     ) -> S::I32 {
         // SAFETY: as the caller promises.
-        let [a, b] = lines.map(|line| unsafe { T::first(isa, line, count) });
+        let (a, b) = unsafe { (T::first(isa, above, count), T::first(isa, below, count)) };
         a.shift_left::<10>().add(b.sub(a).mul(S::I32::splat(isa, weight)))
     }
 
