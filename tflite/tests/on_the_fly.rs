@@ -7,10 +7,14 @@ mod once;
 #[path = "common/plan.rs"]
 mod plan;
 
+use nnburst_executor::{CompileOptions, Isa, Plan};
 use nnburst_tflite::testing::{Fields, TfliteFile, Value};
 use nnburst_tflite::{ImportOptions, Imported, Route, TensorKind};
 
 const F32: TensorKind = TensorKind::Float32;
+
+/// An input that isn't there.
+const NONE: i32 = -1;
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
@@ -203,5 +207,74 @@ fn channels_are_groups_of_their_own() {
             value * f32::from(weights[2 * channel + tap])
         });
         assert_eq!(output, products.sum::<f32>() * 0.5 + bias[channel], "{at}");
+    }
+}
+
+/// Rows that fill tiles, and don't, and blocks, and don't; units that are shared between threads;
+/// and weights for which threads share one row.
+#[test]
+fn dense_layers_of_any_rows_give_the_same_in_every_form_and_by_two_threads() {
+    for [rows, depth, units] in [
+        [1, 36, 300],
+        [2, 7, 5],
+        [7, 36, 300],
+        [8, 64, 130],
+        [67, 40, 520],
+        [3, 2052, 520],
+        [1, 2052, 520],
+    ] {
+        let weights: Vec<i8> = (0..units * depth)
+            .map(|at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0].cast_signed())
+            .collect();
+        // The greatest of each row is 127 steps of 1: nothing is lost when it is quantised.
+        let x: Vec<i8> = (0..rows * depth)
+            .map(|at| if at % depth == 2 { 127 } else { i8::try_from(at * 31 % 255).unwrap_or(-9) })
+            .collect();
+        let of = |extents: [usize; 2]| extents.map(|extent| i32::try_from(extent).unwrap());
+        let packed: Vec<u8> = weights.iter().map(|weight| weight.cast_unsigned()).collect();
+        let mut file = TfliteFile::new();
+        let real = file.input("real", F32, &of([rows, depth]));
+        let byte = file.input("byte", TensorKind::Int8, &of([rows, depth]));
+        file.quantize(byte, &[1.0], &[3], 0);
+        let filter = file.constant("weights", TensorKind::Int8, &of([units, depth]), &packed);
+        file.quantize(filter, &[0.5], &[0], 0);
+        let reals = file.tensor("reals", F32, &of([rows, units]));
+        file.operator("FULLY_CONNECTED", &[real, filter, NONE], &[reals]);
+        let bytes = file.tensor("bytes", TensorKind::Int8, &of([rows, units]));
+        file.quantize(bytes, &[700.0], &[-5], 0);
+        file.operator("FULLY_CONNECTED", &[byte, filter, NONE], &[bytes]);
+        file.outputs(&[reals, bytes]);
+        let imported = import(&file, false);
+
+        let reals: Vec<u8> = x.iter().flat_map(|&x| f32::from(x).to_le_bytes()).collect();
+        let bytes: Vec<u8> = x.iter().map(|x| x.cast_unsigned()).collect();
+        let sums = |zero_point: i32| {
+            let sum = move |row: &[i8], weights: &[i8]| {
+                let products = row.iter().zip(weights);
+                products.map(|(&x, &w)| (i32::from(x) - zero_point) * i32::from(w)).sum::<i32>()
+            };
+            let rows = x.chunks_exact(depth);
+            rows.flat_map(|row| weights.chunks_exact(depth).map(move |of| sum(row, of)))
+                .collect::<Vec<_>>()
+        };
+        #[expect(clippy::cast_precision_loss, reason = "as the layer converts sums")]
+        let of_reals: Vec<f32> = sums(0).into_iter().map(|sum| sum as f32 * 0.5).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "within the bytes")]
+        let rounded = |sum: i32| (f64::from(sum) * 0.5 / 700.0).round() as i32;
+        let of_bytes: Vec<u8> = sums(3)
+            .into_iter()
+            .map(|sum| (rounded(sum) - 5).clamp(-128, 127).to_le_bytes()[0])
+            .collect();
+        for isa in Isa::all() {
+            for threads in [1, 2] {
+                let options = CompileOptions { isa: Some(isa), threads, ..plan::options() };
+                let plan = Plan::compile(&imported.model, &options).unwrap();
+                let inputs: [&[u8]; 2] = [&reals, &bytes];
+                let (outputs, _) = once::run(&mut plan.session(), &imported, &inputs, &[]);
+                let what = format!("{rows} x {depth} x {units}, {isa:?}, {threads}");
+                assert!(floats(&outputs[0]) == of_reals, "floats of {what}");
+                assert!(outputs[1] == of_bytes, "bytes of {what}");
+            }
+        }
     }
 }

@@ -52,18 +52,18 @@ pub(super) fn basic_lstm(call: &mut OperatorCall<'_, '_>) -> Lowered {
         && let Some(products) = ByteProducts::new(call, 2, &weights, width, values, Some(&start))?
     {
         let label = Label { form: products.isa(), ..label };
-        let scratch = products.scratch_bytes(1) + width;
+        let scratch = products.scratch_bytes() + width;
         call.emit_with_scratch(label, scratch, move |mut io| {
             let fixed = io.inputs_and_outputs();
-            let (kept, rest) = io.scratch_slice::<u8>().split_at_mut(products.scratch_bytes(1));
-            let (kept, sums) = products.split(kept, 1);
+            let (kept, rest) = io.scratch_slice::<u8>().split_at_mut(products.scratch_bytes());
+            let (kept, sums) = products.split(kept);
             let row = &mut rest[..width];
             for batch in 0..batches {
                 let [values, known] = cells.rows(&fixed, batch);
                 values.copy_to(&mut row[..depth]);
                 known.copy_to(&mut row[depth..]);
                 products.keep(In::of(&*row), kept);
-                products.compute(kept, 1, sums)?;
+                products.compute(kept, sums)?;
                 cells.store(&fixed, batch, 8, |row| sums[row]);
             }
             Ok(())

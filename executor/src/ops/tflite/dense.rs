@@ -1,5 +1,6 @@
 //! Matrix products: FULLY_CONNECTED of integers and on the fly, BATCH_MATMUL of any batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
@@ -11,7 +12,7 @@ use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::simd::requantise::Scaling;
 use nnburst_kernels::tensor::quant::Multiplier;
-use nnburst_kernels::tensor::{In, OpError, Shape, poll};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::blockwise;
@@ -20,9 +21,9 @@ use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
-use super::products::{ByteProducts, MOST_ROWS, RowBytes};
+use super::products::{ByteProducts, RowBytes};
 use crate::lowering::part::{Matrices, StepPart};
-use crate::lowering::{Label, Lowered};
+use crate::lowering::{Io, Label, Lowered};
 use crate::ops::support::plain;
 
 /// Rows of the input times rows of the weights.
@@ -31,6 +32,27 @@ struct Rows {
     rows: usize,
     units: usize,
     depth: usize,
+}
+
+/// Bytes of weights that no cache of one core's own holds.
+const FAR: usize = 1 << 20;
+
+impl Rows {
+    /// Returns whether threads gain by sharing the units of one row: by fetching weights together.
+    fn shares_columns(&self, call: &OperatorCall<'_, '_>) -> bool {
+        call.threads() > 1 && self.units.saturating_mul(self.depth) >= FAR
+    }
+
+    /// A row of the input.
+    fn row<'a, T: Element>(&self, io: &Io<'a>, row: usize) -> In<'a, T> {
+        io.input::<T>(0).slice(row * self.depth..(row + 1) * self.depth)
+    }
+
+    /// The results of some units for a row.
+    fn results<'a, T: Element>(&self, io: &Io<'a>, row: usize, units: Range<usize>) -> Out<'a, T> {
+        let first = row * self.units;
+        io.output::<T>(0).slice(first + units.start..first + units.end)
+    }
 }
 
 /// FULLY_CONNECTED. Integers are rounded once, in double precision; FLOAT32 times integers are
@@ -101,10 +123,9 @@ fn integers(
     {
         let label =
             Label { form: products.isa(), ..plain("tflite_fully_connected_i8", shape, work) };
-        let most = products.rows_at_a_time().min(of.rows);
         call.claim(4 * of.units)?;
         let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
-        if of.rows == 1 && products.reads_in_place() {
+        if of.rows == 1 && products.reads_in_place() && !of.shares_columns(call) {
             // A network of such layers takes a tenth of a microsecond for each: nothing is copied.
             call.emit_with_scratch(label, 4 * products.sum_stride(), move |mut io| {
                 let (from, output) = (io.input::<u8>(0), io.output::<u8>(0));
@@ -112,22 +133,11 @@ fn integers(
             });
             return Ok(());
         }
-        call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
-            let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
-            let (kept, sums) = products.split(io.scratch_slice(), most);
-            for first in (0..of.rows).step_by(most.max(1)) {
-                let rows = most.min(of.rows - first);
-                let each = kept.chunks_exact_mut(products.row_stride());
-                for (row, kept) in (first..first + rows).zip(each) {
-                    products.keep(from.slice(row * of.depth..(row + 1) * of.depth), kept);
-                }
-                products.compute(kept, rows, sums)?;
-                let each = sums.chunks_exact(products.sum_stride());
-                for (row, sums) in (first..first + rows).zip(each) {
-                    rounding.compute(sums, to.slice(row * of.units..(row + 1) * of.units))?;
-                }
-            }
-            Ok(())
+        let keep = move |products: &ByteProducts, io: &Io<'_>, row, kept: &mut [u8]| {
+            products.keep(of.row(io, row), kept);
+        };
+        products.emit(call, label, of.rows, keep, move |io, (), row, units, sums| {
+            rounding.compute_some(units.start, sums, of.results(io, row, units))
         });
         return Ok(());
     }
@@ -208,17 +218,17 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         && products.weights_zero() == 0
     {
         let label = Label { kernel: "tflite_hybrid_i8", form: products.isa(), ..label };
-        if of.rows == 1 {
+        if of.rows == 1 && !of.shares_columns(call) {
             let no_bias = if has_bias { Vec::new() } else { vec![0.0; of.units] };
             call.claim(8 * products.sum_stride() + 4 * no_bias.len())?;
             let (mut scales, mut sums_of_weights) = (scales, products.sums_of_weights().to_vec());
             scales.resize(products.sum_stride(), 0.0);
             sums_of_weights.resize(products.sum_stride(), 0);
             let range = activation.real_range();
-            call.emit_with_scratch(label, products.scratch_bytes(1), move |mut io| {
+            call.emit_with_scratch(label, products.scratch_bytes(), move |mut io| {
                 let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
                 let bias = if has_bias { io.input::<f32>(2) } else { In::of(&no_bias) };
-                let (kept, sums) = products.split(io.scratch_slice(), 1);
+                let (kept, sums) = products.split(io.scratch_slice());
                 let RowScale { scale, zero_point } =
                     way.quantise(isa, from, products.flip(), &mut kept[..of.depth]);
                 let (scales, sums_of_weights) = (&scales, &sums_of_weights);
@@ -232,27 +242,13 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         }
         let sums_of_weights = products.sums_of_weights().to_vec();
         let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
-        let most = products.rows_at_a_time().min(of.rows);
-        call.emit_with_scratch(label, products.scratch_bytes(most), move |mut io| {
-            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-            let inputs = io.inputs_and_outputs();
-            let (kept, sums) = products.split(io.scratch_slice(), most);
-            let mut found = [RowScale { scale: 1.0, zero_point: 0 }; MOST_ROWS];
-            for first in (0..of.rows).step_by(most.max(1)) {
-                let rows = most.min(of.rows - first);
-                let each = kept.chunks_exact_mut(products.row_stride()).zip(&mut found);
-                for (row, (kept, found)) in (first..first + rows).zip(each) {
-                    let values = from.slice(row * of.depth..(row + 1) * of.depth);
-                    *found = way.quantise(isa, values, products.flip(), &mut kept[..of.depth]);
-                }
-                products.compute(kept, rows, sums)?;
-                let each = sums.chunks_exact(products.sum_stride()).zip(&found);
-                for (row, (sums, &found)) in (first..first + rows).zip(each) {
-                    let bias = has_bias.then(|| inputs.input::<f32>(2));
-                    let output = to.slice(row * of.units..(row + 1) * of.units);
-                    to_floats.run(isa, sums, sums.len(), found, bias, output);
-                }
-            }
+        let keep = move |products: &ByteProducts, io: &Io<'_>, row, kept: &mut [u8]| {
+            way.quantise(isa, of.row(io, row), products.flip(), &mut kept[..of.depth])
+        };
+        products.emit(call, label, of.rows, keep, move |io, found, row, units, sums| {
+            let bias = has_bias.then(|| io.input::<f32>(2));
+            let output = of.results(io, row, units.clone());
+            to_floats.run(isa, units, sums, found, bias, output);
             Ok(())
         });
         return Ok(());

@@ -316,7 +316,7 @@ pub(super) fn depthwise_conv_2d(
                 let to = (batch * conv.pixels + pixel) * outputs;
                 let output: Out<'_, f32> = inputs.output::<f32>(0).slice(to..to + outputs);
                 let bias = conv.has_bias.then(|| inputs.input::<f32>(2));
-                to_floats.run(isa, sums, outputs, scale, bias, output);
+                to_floats.run(isa, 0..outputs, sums, scale, bias, output);
             }
         }
         Ok(())

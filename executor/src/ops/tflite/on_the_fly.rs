@@ -1,6 +1,8 @@
 //! Floats that are quantised on the fly: rows become bytes as products take them, and sums of
 //! products become floats.
 
+use std::ops::Range;
+
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
@@ -267,18 +269,30 @@ impl Activation {
 }
 
 impl Dequantiser {
-    /// Makes floats of rows of sums, each `stride` after the other, of one quantisation.
+    /// Makes floats of a row's sums of some units, those that come first; a bias is of all.
     pub(super) fn run(
         &self,
         isa: Isa,
+        units: Range<usize>,
         sums: &[i32],
-        stride: usize,
         row: RowScale,
         bias: Option<In<'_, f32>>,
         output: Out<'_, f32>,
     ) {
-        let range = self.activation.real_range();
-        isa.run(Dequantise { of: self, sums, stride, row, bias, range, output });
+        let (scales, range) = (&self.scales[units.clone()], self.activation.real_range());
+        let sums_of_weights = &self.sums_of_weights[units.clone()];
+        let bias = bias.map(|bias| bias.slice(units));
+        let joins_scales = self.joins_scales;
+        isa.run(Dequantise {
+            scales,
+            sums_of_weights,
+            joins_scales,
+            sums,
+            row,
+            bias,
+            range,
+            output,
+        });
         self.activation.finish(output);
     }
 }
@@ -321,10 +335,12 @@ impl DequantiseFloats<'_> {
     }
 }
 
+/// [`Dequantiser`] with the sums of some units.
 struct Dequantise<'a> {
-    of: &'a Dequantiser,
+    scales: &'a [f32],
+    sums_of_weights: &'a [i32],
+    joins_scales: bool,
     sums: &'a [i32],
-    stride: usize,
     row: RowScale,
     bias: Option<In<'a, f32>>,
     range: (f32, f32),
@@ -334,48 +350,39 @@ struct Dequantise<'a> {
 impl Loop for Dequantise<'_> {
     #[inline(always)]
     fn run(self) {
-        if self.of.joins_scales { self.rows::<true>() } else { self.rows::<false>() }
+        if self.joins_scales { self.all::<true>() } else { self.all::<false>() }
     }
 }
 
 impl Dequantise<'_> {
     #[inline(always)]
-    fn rows<const JOINS: bool>(&self) {
+    fn all<const JOINS: bool>(&self) {
         const BLOCK: usize = 32;
         // A vector of floats on most machines: layers of few units have blocks as well.
         const SMALL: usize = 8;
-        let units = self.of.scales.len();
+        let units = self.scales.len();
         let (whole, small) = (units / BLOCK * BLOCK, units / SMALL * SMALL);
-        for (row, sums) in self.sums.chunks_exact(self.stride.max(1)).enumerate() {
-            let to = row * units;
-            for unit in (0..whole).step_by(BLOCK) {
-                self.block::<BLOCK, JOINS>(sums, unit, to);
-            }
-            for unit in (whole..small).step_by(SMALL) {
-                self.block::<SMALL, JOINS>(sums, unit, to);
-            }
-            for unit in small..units {
-                self.block::<1, JOINS>(sums, unit, to);
-            }
-        }
+        (0..whole).step_by(BLOCK).for_each(|unit| self.block::<BLOCK, JOINS>(unit));
+        (whole..small).step_by(SMALL).for_each(|unit| self.block::<SMALL, JOINS>(unit));
+        (small..units).for_each(|unit| self.block::<1, JOINS>(unit));
     }
 
     #[inline(always)]
-    fn block<const N: usize, const JOINS: bool>(&self, sums: &[i32], unit: usize, to: usize) {
+    fn block<const N: usize, const JOINS: bool>(&self, unit: usize) {
         let (scale, zero_point) = (self.row.scale, self.row.zero_point);
         let (low, high) = self.range;
         let units = unit..unit + N;
         let bias = self.bias.map_or([0.0; N], |bias| bias.block::<N>(unit));
         let mut reals = [0.0; N];
-        let sums = sums[units.clone()].iter().zip(&self.of.sums_of_weights[units.clone()]);
-        let scales = self.of.scales[units].iter().zip(bias);
+        let sums = self.sums[units.clone()].iter().zip(&self.sums_of_weights[units.clone()]);
+        let scales = self.scales[units].iter().zip(bias);
         for ((real, (sum, weights)), (own, bias)) in reals.iter_mut().zip(sums).zip(scales) {
             let sum = f32_of(sum.wrapping_sub(zero_point.wrapping_mul(*weights)));
             let x = if JOINS { sum * (scale * own) } else { sum * own * scale } + bias;
             let x = if x < low { low } else { x };
             *real = if x > high { high } else { x };
         }
-        self.output.set_block(to + unit, reals);
+        self.output.set_block(unit, reals);
     }
 }
 
@@ -446,13 +453,17 @@ mod tests {
             joins_scales: false,
         };
         let bias: Vec<f32> = (0..19u8).map(f32::from).collect();
-        let mut sums = vec![0; 40];
+        let mut sums = [0; 40];
         (sums[18], sums[20]) = (-20, 30);
         for isa in Isa::all() {
             let mut reals = vec![0.0; 2 * units];
             let row = RowScale { scale: 0.25, zero_point: 2 };
-            let output = Out::of(&mut reals);
-            of.run(isa, &sums, 20, row, Some(In::of(&bias)), output);
+            let (first, second) = reals.split_at_mut(units);
+            of.run(isa, 0..units, &sums[..20], row, Some(In::of(&bias)), Out::of(first));
+            of.run(isa, 0..units, &sums[20..], row, Some(In::of(&bias)), Out::of(second));
+            let mut some = [0.0; 3];
+            of.run(isa, 16..19, &sums[16..], row, Some(In::of(&bias)), Out::of(&mut some));
+            assert_eq!(some, first[16..], "{isa:?}");
             // (sum - 2 * 3) / 8 + bias, within 0 to 6.
             assert_eq!((reals[0], reals[1], reals[7]), (0.0, 0.25, 6.0), "{isa:?}");
             assert_eq!((reals[18], reals[19]), (6.0, 3.0), "{isa:?}");

@@ -1,12 +1,14 @@
 //! Rows of bytes by constant weights of bytes, with the dot products of the machine.
 
+use std::ops::Range;
+
 use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{In, Out};
 
 use super::arg::{Arg, ElementKind, OperatorCall};
-use crate::lowering::Lowered;
+use crate::lowering::{Io, Label, Lowered};
 
 /// The bytes of the rows that weights are multiplied with.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +48,16 @@ pub(super) struct ByteProducts {
     sums: Vec<i32>,
 }
 
-/// Bytes of rows that are multiplied at a time, about: they stay in L1 beside a panel of weights.
-const ROWS_BYTES: usize = 16 << 10;
+/// Bytes of rows that are multiplied at a time, about: they stay in L2 beside weights, which come
+/// once for all of them.
+const ROWS_BYTES: usize = 128 << 10;
 
 /// The most rows that are multiplied at a time.
-pub(super) const MOST_ROWS: usize = 64;
+const MOST_ROWS: usize = 64;
+
+/// Bytes of sums that are made at a time, about: they stay in L1 or L2 until results are made of
+/// them.
+const SUMS_BYTES: usize = 64 << 10;
 
 impl ByteProducts {
     /// Packs an input's weights, rows of `depth`, if they are constant bytes; `bias` is what each
@@ -128,24 +135,15 @@ impl ByteProducts {
         self.packed.flip()
     }
 
-    /// The rows that are best multiplied at a time.
-    pub(super) fn rows_at_a_time(&self) -> usize {
-        (ROWS_BYTES / self.row_stride().max(1)).clamp(1, MOST_ROWS)
+    /// Bytes of work memory for one row and its sums.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.row_stride() + 4 * self.sum_stride()
     }
 
-    /// Bytes of work memory for so many rows and their sums.
-    pub(super) fn scratch_bytes(&self, rows: usize) -> usize {
-        rows * (self.row_stride() + 4 * self.sum_stride())
-    }
-
-    /// Work memory for so many rows as the rows' and that of their sums.
-    pub(super) fn split<'s>(
-        &self,
-        scratch: &'s mut [u8],
-        rows: usize,
-    ) -> (&'s mut [u8], &'s mut [i32]) {
-        let (kept, sums) = scratch.split_at_mut(rows * self.row_stride());
-        (kept, bytemuck::cast_slice_mut(&mut sums[..4 * rows * self.sum_stride()]))
+    /// Work memory for one row as the row's and that of its sums.
+    pub(super) fn split<'s>(&self, scratch: &'s mut [u8]) -> (&'s mut [u8], &'s mut [i32]) {
+        let (kept, sums) = scratch.split_at_mut(self.row_stride());
+        (kept, bytemuck::cast_slice_mut(&mut sums[..4 * self.sum_stride()]))
     }
 
     /// Keeps a row as [`Self::compute`] takes it.
@@ -186,14 +184,26 @@ impl ByteProducts {
         self.packed.compute_floats(words, to_floats, sums, output)
     }
 
-    /// The sums of so many kept rows, each with its bias.
-    pub(super) fn compute(&self, kept: &[u8], rows: usize, sums: &mut [i32]) -> Result<(), String> {
-        let stride = self.sum_stride();
-        let words = bytemuck::cast_slice(&kept[..rows * self.row_stride()]);
-        self.packed.compute(words, rows, &mut sums[..rows * stride])?;
+    /// The sums of a kept row, each with its bias.
+    pub(super) fn compute(&self, kept: &[u8], sums: &mut [i32]) -> Result<(), String> {
+        self.compute_some(kept, 1, 0..self.packed.groups(), sums)
+    }
+
+    /// The sums of so many kept rows by some groups of units.
+    fn compute_some(
+        &self,
+        kept: &[u8],
+        rows: usize,
+        groups: Range<usize>,
+        sums: &mut [i32],
+    ) -> Result<(), String> {
+        let kept = &kept[..rows * self.row_stride()];
+        let stride = self.packed.columns_of(groups.clone()).len();
+        self.packed.compute_some(bytemuck::cast_slice(kept), rows, groups, sums)?;
         if self.weights_zero != 0 {
-            let rows = kept.chunks_exact(self.row_stride()).zip(sums.chunks_exact_mut(stride));
-            for (row, sums) in rows {
+            for (row, sums) in
+                kept.chunks_exact(self.row_stride()).zip(sums.chunks_exact_mut(stride.max(1)))
+            {
                 let signed = |byte: &u8| i32::from((byte ^ self.flip()).cast_signed());
                 let sum: i32 = row[..self.depth].iter().map(signed).sum();
                 let depth = i32::try_from(self.depth).unwrap_or(i32::MAX);
@@ -203,5 +213,107 @@ impl ByteProducts {
             }
         }
         Ok(())
+    }
+
+    /// Adds a step for so many rows, in bands of some rows by some units. `keep` keeps a row as
+    /// [`Self::compute`] takes it, by whichever bands need it; what it finds out is given to
+    /// `finish` again, with units of the row and their sums, and others up to a whole vector.
+    pub(super) fn emit<K: Copy>(
+        self,
+        call: &mut OperatorCall<'_, '_>,
+        label: Label,
+        rows: usize,
+        keep: impl Fn(&Self, &Io<'_>, usize, &mut [u8]) -> K + Send + Sync + 'static,
+        finish: impl Fn(&Io<'_>, K, usize, Range<usize>, &[i32]) -> Result<(), String>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        let cut = Cut::of(&self, rows);
+        let scratch = cut.rows * (self.row_stride() + 4 * cut.units);
+        call.emit_bands(label, scratch, cut.blocks * cut.groups, move |mut io, bands| {
+            let inputs = io.inputs_and_outputs();
+            let (kept, sums) = io.scratch_slice::<u8>().split_at_mut(cut.rows * self.row_stride());
+            let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
+            let mut found = [None; MOST_ROWS];
+            for (block, groups) in cut.parts(bands) {
+                let rows = cut.rows_of(block);
+                let each = kept.chunks_exact_mut(self.row_stride()).zip(&mut found);
+                for (row, (kept, found)) in rows.clone().zip(each) {
+                    *found = Some(keep(&self, &inputs, row, kept));
+                }
+                for first in groups.clone().step_by(cut.together) {
+                    let some = first..groups.end.min(first + cut.together);
+                    let units = self.packed.columns_of(some.clone());
+                    self.compute_some(kept, rows.len(), some, sums)?;
+                    let each = sums.chunks_exact(units.len().max(1));
+                    for (row, (sums, found)) in rows.clone().zip(each.zip(&found)) {
+                        let units = units.start..units.end.min(self.sums.len());
+                        if let Some(found) = *found {
+                            finish(&inputs, found, row, units, sums)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// How the products of rows are cut into bands: into blocks of rows, and each of these into groups
+/// of units.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    all_rows: usize,
+    /// Rows of a block.
+    rows: usize,
+    blocks: usize,
+    groups: usize,
+    /// Groups that are computed at a time, and the units of so many.
+    together: usize,
+    units: usize,
+}
+
+impl Cut {
+    fn of(products: &ByteProducts, all_rows: usize) -> Self {
+        let rows = (ROWS_BYTES / products.row_stride().max(1)).clamp(1, MOST_ROWS).min(all_rows);
+        let groups = products.packed.groups();
+        let bytes = 4 * rows * products.packed.columns_of(0..1).len();
+        let together = (SUMS_BYTES / bytes.max(1)).clamp(1, groups.max(1));
+        let units = products.packed.columns_of(0..together).len();
+        Self { all_rows, rows, blocks: all_rows.div_ceil(rows.max(1)), groups, together, units }
+    }
+
+    /// The rows of a block.
+    fn rows_of(&self, block: usize) -> Range<usize> {
+        block * self.rows..self.all_rows.min((block + 1) * self.rows)
+    }
+
+    /// The blocks that some bands are of, each with its groups.
+    fn parts(self, bands: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let Self { groups, .. } = self;
+        let blocks = bands.start / groups.max(1)..bands.end.div_ceil(groups.max(1));
+        blocks.map(move |block| {
+            let first = block * groups;
+            let of = |band: usize| band.clamp(first, first + groups) - first;
+            (block, of(bands.start)..of(bands.end))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_are_parts_of_blocks() {
+        let cut = Cut { all_rows: 20, rows: 8, blocks: 3, groups: 5, together: 2, units: 32 };
+        let parts = |bands| cut.parts(bands).collect::<Vec<_>>();
+        assert_eq!(parts(0..15), [(0, 0..5), (1, 0..5), (2, 0..5)]);
+        assert_eq!(parts(3..4), [(0, 3..4)]);
+        assert_eq!(parts(4..11), [(0, 4..5), (1, 0..5), (2, 0..1)]);
+        assert_eq!(parts(5..10), [(1, 0..5)]);
+        assert!(parts(5..5).is_empty());
+        assert_eq!([0, 1, 2].map(|block| cut.rows_of(block)), [0..8, 8..16, 16..20]);
     }
 }

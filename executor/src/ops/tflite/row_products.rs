@@ -68,7 +68,7 @@ impl RowProducts {
 
     /// Bytes of work memory.
     pub(super) fn scratch(&self) -> usize {
-        self.packed.as_ref().map_or(self.depth, |packed| packed.products.scratch_bytes(1))
+        self.packed.as_ref().map_or(self.depth, |packed| packed.products.scratch_bytes())
     }
 
     /// Quantises a row and adds its products with each gate's weights to `sums`, in which those of
@@ -82,7 +82,7 @@ impl RowProducts {
     ) -> Result<(), String> {
         let &Self { depth, way, isa, .. } = self;
         if let Some(Packed { products, scales, sums_of_weights }) = &self.packed {
-            let (kept, room) = products.split(scratch, 1);
+            let (kept, room) = products.split(scratch);
             let RowScale { scale, zero_point } =
                 way.quantise(isa, row, products.flip(), &mut kept[..depth]);
             let output = Out::of(sums);

@@ -87,8 +87,30 @@ impl RoundOnce {
     /// # Errors
     /// The row or the output has another length.
     pub fn compute(&self, sums: &[i32], output: Out<'_, u8>) -> Result<(), String> {
-        check_lengths(sums.len(), self.near.len())?;
-        let row = Sums { row: self.row(output)?, sums: sums.as_ptr() };
+        let len = self.exact.len();
+        check_lengths(output.len(), len)?;
+        self.compute_some(0, sums, output.slice(0..len))
+    }
+
+    /// As [`RoundOnce::compute`], of as many channels as the output has, from `first` on, which is
+    /// a multiple of 16.
+    ///
+    /// # Errors
+    /// There are no such channels, or too few accumulators.
+    pub fn compute_some(
+        &self,
+        first: usize,
+        sums: &[i32],
+        output: Out<'_, u8>,
+    ) -> Result<(), String> {
+        let len = output.len();
+        check_lengths(self.exact.len(), first.saturating_add(len))?;
+        check_lengths(sums.len(), len.next_multiple_of(PADDING))?;
+        if !first.is_multiple_of(PADDING) {
+            return Err(format!("channels from {first} on"));
+        }
+        let row = Row { output: output.as_mut_ptr(), len, ..self.all().behind(first) };
+        let row = Sums { row, sums: sums.as_ptr() };
         // SAFETY: lengths as checked; `best` chose what the machine has.
         unsafe { (self.variant.run)(&row) };
         Ok(())
@@ -97,14 +119,19 @@ impl RoundOnce {
     /// Where bytes are made of sums that are in registers.
     pub(crate) fn row(&self, output: Out<'_, u8>) -> Result<Row, String> {
         check_lengths(output.len(), self.exact.len())?;
-        Ok(Row {
+        Ok(Row { output: output.as_mut_ptr(), ..self.all() })
+    }
+
+    /// All channels, and no output.
+    fn all(&self) -> Row {
+        Row {
             exact: self.exact.as_ptr(),
             near: self.near.as_ptr(),
-            output: output.as_mut_ptr(),
+            output: std::ptr::null_mut(),
             len: self.exact.len(),
             zero_point: self.zero_point,
             range: self.range,
-        })
+        }
     }
 }
 

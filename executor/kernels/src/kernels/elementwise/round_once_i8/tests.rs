@@ -24,6 +24,12 @@ fn every_variant_rounds_once() {
                     let mut got = vec![7; len + 1];
                     rounding.compute(sums, Out::of(&mut got[..len])).unwrap();
                     assert_eq!(got[len], 7, "a byte behind the end");
+                    for first in [16, 48].into_iter().filter(|&first| first < len) {
+                        let mut some = vec![7; len - first];
+                        let output = Out::of(&mut some);
+                        rounding.compute_some(first, &sums[first..], output).unwrap();
+                        assert_eq!(some, got[first..len], "{:?} from {first} on", variant.isa);
+                    }
                     for ((&sum, &scale), got) in sums.iter().zip(&own).zip(got) {
                         let want = stored(sum, scale, zero_point, range).to_le_bytes()[0];
                         assert_eq!(got, want, "{:?}, {sum} * {scale}", variant.isa);
@@ -45,5 +51,9 @@ fn halves_are_rounded_away_from_zero() {
         assert_eq!([at(0), at(19), at(20), at(21), at(40)], [-60, -1, 3, 7, 70]);
         assert!(rounding.compute(&sums[..41], Out::of(&mut stored)).is_err());
         assert!(rounding.compute(&sums, Out::of(&mut stored[..40])).is_err());
+        for (first, count) in [(8, 8), (16, 26), (48, 1)] {
+            let output = Out::of(&mut stored[..count]);
+            assert!(rounding.compute_some(first, &sums, output).is_err(), "{count} from {first}");
+        }
     }
 }

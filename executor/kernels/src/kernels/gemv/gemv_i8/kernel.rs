@@ -24,6 +24,8 @@ pub(super) struct Panels {
     pub(super) start: *const i32,
     /// As many for each row.
     pub(super) sums: *mut i32,
+    /// From the sums of one row to those of the next: of all panels that there are.
+    pub(super) row_sums: usize,
     pub(super) panels: usize,
 }
 
@@ -65,7 +67,7 @@ impl GemvKernel {
 }
 
 impl Panels {
-    /// Those from `panel` on, by the first row alone.
+    /// Those from `panel` on, the first of a group, by the first row alone.
     pub(super) fn behind(&self, panel: usize) -> Self {
         Self {
             weights: self.weights.wrapping_add(panel * self.words * COLUMNS * DEPTH),

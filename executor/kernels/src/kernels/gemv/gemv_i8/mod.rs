@@ -20,6 +20,8 @@ mod panels;
 mod scalar;
 
 pub use self::floats::ToFloats;
+use std::ops::Range;
+
 use self::kernel::{COLUMNS, DEPTH, GemvKernel, Panels};
 use crate::kernels::round_once_i8::RoundOnce;
 use crate::kernels::round_once_i8::vectors::MOST_CHANNELS;
@@ -38,6 +40,9 @@ const VARIANTS: Variants<GemvKernel> = variants! {
 
 /// Nanoseconds of what is done at once, about.
 const PART_NS: usize = 500_000;
+
+/// A multiple of the rows that any variant sums side by side.
+const TOGETHER: usize = 4;
 
 /// Weights, packed.
 #[derive(Debug)]
@@ -145,9 +150,34 @@ impl GemvBytes {
     /// # Errors
     /// Memory is missing.
     pub fn compute(&self, kept: &[i32], rows: usize, sums: &mut [i32]) -> Result<(), String> {
+        self.compute_some(kept, rows, 0..self.groups(), sums)
+    }
+
+    /// Groups of columns whose sums can be computed by themselves.
+    pub fn groups(&self) -> usize {
+        self.panels().div_ceil(self.variant.run.side)
+    }
+
+    /// The columns of some groups: whole vectors, those that aren't there included.
+    pub fn columns_of(&self, groups: Range<usize>) -> Range<usize> {
+        let column = |group: usize| (group * self.variant.run.side * COLUMNS).min(self.sums());
+        column(groups.start)..column(groups.end)
+    }
+
+    /// As [`GemvBytes::compute`], the sums of some groups of columns alone.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute_some(
+        &self,
+        kept: &[i32],
+        rows: usize,
+        groups: Range<usize>,
+        sums: &mut [i32],
+    ) -> Result<(), String> {
         crate::tensor::check_lengths(kept.len(), rows * self.words())?;
         // SAFETY: there are so many words.
-        unsafe { self.run(kept.as_ptr().cast(), 0, rows, sums) }
+        unsafe { self.run(kept.as_ptr().cast(), 0, rows, self.columns_of(groups), sums) }
     }
 
     /// Returns whether a row can be read where it lies: it has whole words.
@@ -168,7 +198,7 @@ impl GemvBytes {
     ) -> Result<(), String> {
         crate::tensor::check_lengths(x.len(), self.words() * DEPTH)?;
         // SAFETY: there are so many words.
-        unsafe { self.run(x.as_ptr().cast(), flip ^ self.flip(), 1, sums) }
+        unsafe { self.run(x.as_ptr().cast(), flip ^ self.flip(), 1, 0..self.sums(), sums) }
     }
 
     /// As [`GemvBytes::compute_in_place`] and [`RoundOnce::compute`], with `sums` for work memory.
@@ -217,10 +247,13 @@ impl GemvBytes {
             words: self.words(),
             start: self.start.as_ptr(),
             sums,
+            row_sums: self.sums(),
             panels: self.panels(),
         }
     }
 
+    /// The sums of groups of columns.
+    ///
     /// # Safety
     /// The words of so many rows are readable.
     #[inline]
@@ -229,32 +262,52 @@ impl GemvBytes {
         row: *const u32,
         flip: u8,
         rows: usize,
+        columns: Range<usize>,
         sums: &mut [i32],
     ) -> Result<(), String> {
-        crate::tensor::check_lengths(sums.len(), rows * self.sums())?;
-        let panels = self.all(row, flip, rows, sums.as_mut_ptr());
-        let kernel = &self.variant.run;
-        let work_ns = self.panel_ns * panels.panels * rows;
-        if work_ns <= PART_NS {
-            poll::work(work_ns)?;
-            // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
-            unsafe { if rows == 1 { (kernel.single)(&panels) } else { (kernel.run)(&panels) } };
-            return Ok(());
+        let row_sums = columns.len();
+        crate::tensor::check_lengths(sums.len(), rows * row_sums)?;
+        let sums = sums.as_mut_ptr();
+        let all = self.all(row, flip, rows, sums).behind(columns.start / COLUMNS);
+        let all = Panels { rows, sums, row_sums, panels: row_sums / COLUMNS, ..all };
+        let GemvKernel { run, single, .. } = self.variant.run;
+        let work_ns = self.panel_ns * all.panels * rows;
+        if work_ns > PART_NS {
+            // SAFETY: as the caller promises, and lengths as checked.
+            return unsafe { self.some_by_some(&all) };
         }
-        // Some by some: rows are then summed with each panel as they are with all.
-        let (row_words, row_sums, side) = (self.words(), self.sums(), kernel.side);
-        let groups = (0..panels.panels).step_by(side);
-        for (row, first) in (0..rows).flat_map(|row| groups.clone().map(move |at| (row, at))) {
-            let count = side.min(panels.panels - first);
-            poll::work(self.panel_ns * count)?;
-            let row = Panels {
-                row: panels.row.wrapping_add(row * row_words),
-                sums: panels.sums.wrapping_add(row * row_sums),
-                ..panels
-            };
-            let part = Panels { panels: count, ..row.behind(first) };
-            // SAFETY: as above, for a row and some panels.
-            unsafe { (kernel.single)(&part) };
+        poll::work(work_ns)?;
+        // SAFETY: lengths as checked, weights as packed; `best` chose what the machine has.
+        unsafe { if rows == 1 { single(&all) } else { run(&all) } };
+        Ok(())
+    }
+
+    /// Some panels after the other, each by all rows or by as many as take a while: weights that
+    /// don't fit the caches come from far once.
+    ///
+    /// # Safety
+    /// There are such panels.
+    #[cold]
+    unsafe fn some_by_some(&self, all: &Panels) -> Result<(), String> {
+        let GemvKernel { run, single, side, .. } = self.variant.run;
+        let row_ns = self.panel_ns * side;
+        let rows = (PART_NS / row_ns).max(1).next_multiple_of(TOGETHER).min(all.rows);
+        let panels = (PART_NS / (row_ns * rows)).max(1) * side;
+        for first in (0..all.panels).step_by(panels) {
+            let panels = panels.min(all.panels - first);
+            for row in (0..all.rows).step_by(rows) {
+                let rows = rows.min(all.rows - row);
+                poll::work(self.panel_ns * panels * rows)?;
+                let part = Panels {
+                    row: all.row.wrapping_add(row * all.words),
+                    rows,
+                    sums: all.sums.wrapping_add(row * all.row_sums + first * COLUMNS),
+                    panels,
+                    ..all.behind(first)
+                };
+                // SAFETY: as the caller promises; `best` chose what the machine has.
+                unsafe { if rows == 1 { single(&part) } else { run(&part) } };
+            }
         }
         Ok(())
     }

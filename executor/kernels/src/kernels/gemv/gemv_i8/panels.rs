@@ -191,23 +191,24 @@ unsafe fn some<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize
     lines: &Lines,
     finish: &F,
 ) -> usize {
-    let whole = if ROWS == 1 { 0 } else { all.rows / ROWS * ROWS };
-    // SAFETY: rows that are there.
-    unsafe {
-        for row in (0..whole).step_by(ROWS) {
-            tile::<S, F, COUNT, ROWS>(isa, all, lines, row, finish);
-        }
-        // One row is known to be one.
-        let rows = if ROWS == 1 { 1 } else { all.rows };
-        for row in whole..rows {
-            one::<S, F, COUNT>(isa, all, lines, row, finish);
+    // One row is known to be one.
+    let rows = if ROWS == 1 { 1 } else { all.rows };
+    let mut row = 0;
+    while row < rows {
+        // SAFETY: rows that are there.
+        unsafe {
+            row += match rows - row {
+                4.. if ROWS >= 4 => tile::<S, F, COUNT, 4>(isa, all, lines, row, finish),
+                2.. if ROWS >= 2 => tile::<S, F, COUNT, 2>(isa, all, lines, row, finish),
+                _ => one::<S, F, COUNT>(isa, all, lines, row, finish),
+            };
         }
     }
     COUNT
 }
 
 /// `COUNT` panels by one row, with about eight accumulators, as each product waits for the one
-/// before it.
+/// before it. Returns the number of rows.
 ///
 /// # Safety
 /// As for the panels; there is such a row.
@@ -218,7 +219,7 @@ unsafe fn one<S: PanelSums, F: Finish<S>, const COUNT: usize>(
     lines: &Lines,
     row: usize,
     finish: &F,
-) {
+) -> usize {
     // SAFETY: as the caller promises.
     unsafe {
         if COUNT >= 8 {
@@ -229,6 +230,7 @@ unsafe fn one<S: PanelSums, F: Finish<S>, const COUNT: usize>(
             single::<S, F, COUNT, 4>(isa, all, lines, row, finish);
         }
     }
+    1
 }
 
 /// `COUNT` panels by one row, `CHAINS` words at a time, each of which has sums of its own.
@@ -274,7 +276,7 @@ unsafe fn single<S: PanelSums, F: Finish<S>, const COUNT: usize, const CHAINS: u
     }
 }
 
-/// `COUNT` panels by `ROWS` rows.
+/// `COUNT` panels by `ROWS` rows; returns their number.
 ///
 /// # Safety
 /// As for the panels; there are so many rows from `row` on.
@@ -285,7 +287,7 @@ unsafe fn tile<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize
     lines: &Lines,
     row: usize,
     finish: &F,
-) {
+) -> usize {
     let (mut weights, mut x) = (lines.weights, all.row.wrapping_add(row * all.words));
     let flip = S::flip(isa, all.flip);
     // SAFETY: words of the rows, and a line of each panel for each of them.
@@ -304,6 +306,7 @@ unsafe fn tile<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize
             finish.finish(isa, all, lines, row + at, sums);
         }
     }
+    ROWS
 }
 
 /// What becomes of the sums of a row by some panels.
@@ -335,7 +338,7 @@ impl<S: PanelSums> Finish<S> for Keep {
     ) {
         let first = lines.panel * COLUMNS;
         let (start, to) = (all.start.wrapping_add(first), all.sums.wrapping_add(first));
-        let to = to.wrapping_add(row * all.panels * COLUMNS);
+        let to = to.wrapping_add(row * all.row_sums);
         for (at, sums) in sums.into_iter().enumerate() {
             let at = at * COLUMNS;
             // SAFETY: columns of panels that are there.

@@ -11,11 +11,11 @@ unsafe fn panels(panels: &Panels) {
         let (row, column) = (at / columns, at % columns);
         let first = column / COLUMNS * panels.words * COLUMNS * DEPTH + column % COLUMNS * DEPTH;
         // SAFETY: a row and a column that are there.
-        let (mut sum, row) =
+        let (mut sum, bytes) =
             unsafe { (*panels.start.add(column), panels.row.add(row * panels.words)) };
         for word in 0..panels.words {
             // SAFETY: a word of the row.
-            let bytes = unsafe { row.add(word).read_unaligned() }.to_ne_bytes();
+            let bytes = unsafe { bytes.add(word).read_unaligned() }.to_ne_bytes();
             for (k, byte) in bytes.map(|byte| byte ^ panels.flip).into_iter().enumerate() {
                 // SAFETY: within the column's line of the panel.
                 let weight = unsafe { *panels.weights.add(first + word * COLUMNS * DEPTH + k) };
@@ -23,6 +23,6 @@ unsafe fn panels(panels: &Panels) {
             }
         }
         // SAFETY: a row and a column that are there.
-        unsafe { *panels.sums.add(at) = sum };
+        unsafe { *panels.sums.add(row * panels.row_sums + column) = sum };
     }
 }

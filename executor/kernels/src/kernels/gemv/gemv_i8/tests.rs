@@ -35,6 +35,16 @@ fn every_variant_gives_the_exact_sums() {
                     }
                     let mut sums = vec![0; rows * gemv.sums()];
                     gemv.compute(&kept, rows, &mut sums).unwrap();
+                    let groups = gemv.groups();
+                    for some in [0..1, 1..groups, groups - 1..groups, groups..groups] {
+                        let columns = gemv.columns_of(some.clone());
+                        let mut part = vec![0; rows * columns.len()];
+                        gemv.compute_some(&kept, rows, some, &mut part).unwrap();
+                        for (row, all) in sums.chunks_exact(gemv.sums()).enumerate() {
+                            let part = &part[row * columns.len()..][..columns.len()];
+                            assert_eq!(part, &all[columns.clone()], "{:?}", variant.isa);
+                        }
+                    }
                     if gemv.reads_in_place() {
                         // At an odd address, as unsigned bytes.
                         let flipped = xs[0].iter().map(|&x| x.cast_unsigned() ^ 0x80);
@@ -62,6 +72,7 @@ fn every_variant_gives_the_exact_sums() {
     assert!(one.compute_in_place(In::of(&[1; 3]), 0, &mut [0; 16]).is_err());
     assert!(one.compute(&[0], 2, &mut [0; 32]).is_err());
     assert!(one.compute(&[0; 2], 2, &mut [0; 31]).is_err());
+    assert!(one.compute_some(&[0; 2], 2, 0..9, &mut [0; 31]).is_err());
     assert!(GemvBytes::new(Isa::Scalar, &[1; 3], 2, 0, &[0]).is_none());
 }
 
