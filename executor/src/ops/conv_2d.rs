@@ -11,6 +11,7 @@ use super::Op;
 use super::conv::{
     Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
 };
+use super::fully_connected;
 use super::staged::{AS_IS, convolve, in_single_precision};
 use super::support::{Image, Window};
 use crate::lowering::{Label, Lowered, OpBuilder};
@@ -124,11 +125,7 @@ fn few_pixels(op: &mut OpBuilder<'_>, conv: &Conv) -> Lowered<bool> {
     let Some(packed) = packed else { return Ok(false) };
     op.absorb(1);
     let label = Label { form: packed.isa(), ..conv.label(packed.kernel())? };
-    let rows = packed.rows();
-    op.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
-        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
-    });
-    op.rows(&rows);
+    fully_connected::emit(op, label, packed);
     Ok(true)
 }
 

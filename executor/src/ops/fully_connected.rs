@@ -102,12 +102,24 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, product: Product) -> Lowered {
         });
         return Ok(());
     }
-    let rows = packed.rows();
-    op.emit_with_scratch(label, scratch_bytes, move |mut io| {
-        packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
-    });
-    op.rows(&rows);
+    emit(op, label, packed);
     Ok(())
+}
+
+/// Adds the step of a product of floats, whose rows may lie apart.
+pub(super) fn emit(op: &mut OpBuilder<'_>, label: Label, packed: product_f32::Product) {
+    let (rows, scratch_bytes) = (packed.rows(), packed.scratch_bytes());
+    if op.threads() > 1 && packed.gains_by_sharing() {
+        op.emit_bands(label, scratch_bytes, packed.bands(), move |mut io, bands| {
+            let (input, output) = (io.input_rows(0), io.output_rows(0));
+            packed.compute_some(input, output, bands, io.scratch_slice())
+        });
+    } else {
+        op.emit_with_scratch(label, scratch_bytes, move |mut io| {
+            packed.compute(io.input_rows(0), io.output_rows(0), io.scratch_slice())
+        });
+    }
+    op.rows(&rows);
 }
 
 /// By weights that are known at run time alone: they are packed anew in each run.

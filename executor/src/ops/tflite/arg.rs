@@ -187,6 +187,11 @@ impl Activation {
             _ => (f32::NEG_INFINITY, f32::INFINITY),
         }
     }
+
+    /// Returns whether it is that range alone.
+    pub(super) fn is_range(self) -> bool {
+        !matches!(self, Self::Tanh | Self::SignBit)
+    }
 }
 
 /// A function of each of some numbers.

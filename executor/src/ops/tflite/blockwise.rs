@@ -7,7 +7,7 @@ use nnburst_kernels::kernels::gemv_i8::GemvBytes;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::{In, OpError, Out, Shape};
 
-use super::arg::{Activation, Arg, ElementKind, OperatorCall};
+use super::arg::{Arg, ElementKind, OperatorCall};
 use super::math::f32_of;
 use super::on_the_fly::{OnTheFly, RowScale};
 use crate::lowering::{Label, Lowered};
@@ -104,7 +104,7 @@ pub(super) fn fully_connected(
     [rows, units, depth]: [usize; 3],
 ) -> Lowered {
     let activation = call.activation(0)?;
-    if matches!(activation, Activation::Tanh | Activation::SignBit) {
+    if !activation.is_range() {
         return Err(OpError::rule(format!("{activation:?} behind scales of blocks")).into());
     }
     let has_bias = call.has_float_bias(2, units)?;

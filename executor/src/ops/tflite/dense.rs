@@ -181,6 +181,14 @@ fn real(call: &mut OperatorCall<'_, '_>, shape: &Shape, of: Rows) -> Lowered {
         let packed = Product::new(isa, call.precision(), rows, depth, weights, bias, range);
         if let Some(packed) = packed {
             let label = Label { form: packed.isa(), ..label };
+            if call.threads() > 1 && packed.gains_by_sharing() && activation.is_range() {
+                let (scratch, bands) = (packed.scratch_bytes(), packed.bands());
+                call.emit_bands(label, scratch, bands, move |mut io, bands| {
+                    let (input, output) = (io.input::<f32>(0), io.output::<f32>(0));
+                    packed.compute_some(input, output, bands, io.scratch_slice())
+                });
+                return Ok(());
+            }
             call.emit_with_scratch(label, packed.scratch_bytes(), move |mut io| {
                 let output = io.output::<f32>(0);
                 packed.compute(io.input::<f32>(0), output, io.scratch_slice())?;

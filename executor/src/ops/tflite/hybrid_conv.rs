@@ -206,8 +206,7 @@ const MOST_REPEATED: usize = 1 << 24;
 fn depthwise_of_floats(call: &mut OperatorCall<'_, '_>, conv: &HybridConv) -> Lowered<bool> {
     let (windows, activation) = (conv.windows, conv.activation);
     let taps = windows.vertical.filter * windows.horizontal.filter;
-    let is_range = !matches!(activation, Activation::Tanh | Activation::SignBit);
-    if taps > EXACT_TAPS || !is_range || conv.image == 0 {
+    if taps > EXACT_TAPS || !activation.is_range() || conv.image == 0 {
         return Ok(false);
     }
     let Weights::Ready(weights) = Weights::new(call, 1, &conv.filter)? else { return Ok(false) };

@@ -260,7 +260,7 @@ pub(super) struct Dequantiser {
 impl Activation {
     /// Applies to results that are within [`Activation::real_range`] what else it does.
     pub(super) fn finish(self, results: Out<'_, f32>) {
-        if matches!(self, Self::Tanh | Self::SignBit) {
+        if !self.is_range() {
             for at in poll::each(0..results.len(), 8) {
                 results.set(at, self.apply(results.as_in().get(at)));
             }
@@ -362,9 +362,16 @@ impl Dequantise<'_> {
         const SMALL: usize = 8;
         let units = self.scales.len();
         let (whole, small) = (units / BLOCK * BLOCK, units / SMALL * SMALL);
-        (0..whole).step_by(BLOCK).for_each(|unit| self.block::<BLOCK, JOINS>(unit));
-        (whole..small).step_by(SMALL).for_each(|unit| self.block::<SMALL, JOINS>(unit));
-        (small..units).for_each(|unit| self.block::<1, JOINS>(unit));
+        // No closures: the compiler would make functions of them, without vectors.
+        for unit in (0..whole).step_by(BLOCK) {
+            self.block::<BLOCK, JOINS>(unit);
+        }
+        for unit in (whole..small).step_by(SMALL) {
+            self.block::<SMALL, JOINS>(unit);
+        }
+        for unit in small..units {
+            self.block::<1, JOINS>(unit);
+        }
     }
 
     #[inline(always)]

@@ -128,7 +128,7 @@ impl FloatConv {
     /// The bias and the range of results; `None` where kernels don't take the convolution.
     fn packable(&self, call: &OperatorCall<'_, '_>) -> Option<(Vec<f32>, (f32, f32))> {
         let is_empty = self.filters.is_empty() || self.sliding.input.channels == 0;
-        if is_empty || matches!(self.activation, Activation::Tanh | Activation::SignBit) {
+        if is_empty || !self.activation.is_range() {
             return None;
         }
         let bias = match self.has_bias {

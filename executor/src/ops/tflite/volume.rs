@@ -174,7 +174,7 @@ fn packed(
     activation: Activation,
 ) -> Option<Gemm> {
     const BYTES: usize = 128 << 10;
-    if matches!(activation, Activation::Tanh | Activation::SignBit) {
+    if !activation.is_range() {
         return None;
     }
     let filters = call.constant(1)?;

@@ -1,8 +1,10 @@
 //! Products of float matrices with packed weights, by whichever kernel suits the number of rows.
 
+use std::ops::Range;
+
 use crate::kernels::Precision;
 use crate::kernels::gemm_f32::Gemm;
-use crate::kernels::gemv_f32::{Gemv, Start};
+use crate::kernels::gemv_f32::{self, Gemv, Start};
 use crate::kernels::lines::Convolution as _;
 use crate::kernels::patches::Patches;
 use crate::simd::Isa;
@@ -12,6 +14,12 @@ use crate::tensor::{In, Out};
 /// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a
 /// weight, are quicker from here on.
 pub const FEW_ROWS: usize = 4;
+
+/// Bytes of weights that no cache of one core's own holds.
+const FAR: usize = 1 << 20;
+
+/// Rows by which weights are multiplied for longer than they take to come, from wherever.
+const MANY_ROWS: usize = 48;
 
 /// Deeper rows are streamed whatever their number: sums of a tile are not cut.
 const DEEP: usize = 1 << 20;
@@ -98,6 +106,28 @@ impl Product {
         }
     }
 
+    /// Parts that can be computed by themselves: panels of columns of few rows, else lines.
+    pub fn bands(&self) -> usize {
+        match self {
+            Self::Few { gemv, .. } => gemv.panels(),
+            Self::Many(gemm) => gemm.patches().lines(),
+        }
+    }
+
+    /// Returns whether threads may gain by sharing bands. Few rows take as long as their weights
+    /// take to come, of which each band has its own: it pays where no core's own cache holds them.
+    /// Bands of more rows fetch all weights each, which takes longer than it saves where they come
+    /// from far for not much more than a tile.
+    pub fn gains_by_sharing(&self) -> bool {
+        match self {
+            Self::Few { gemv, .. } => gemv.bytes() >= FAR,
+            Self::Many(gemm) => {
+                let bytes = size_of::<f32>() * gemm.patches().depth() * gemm.channels();
+                bytes < FAR || gemm.patches().rows() >= MANY_ROWS
+            }
+        }
+    }
+
     /// Computes all rows.
     ///
     /// # Errors
@@ -108,13 +138,29 @@ impl Product {
         output: impl Into<Rows<Out<'a, f32>>>,
         scratch: &mut [f32],
     ) -> Result<(), String> {
+        self.compute_some(xs, output, 0..self.bands(), scratch)
+    }
+
+    /// Computes some of the bands.
+    ///
+    /// # Errors
+    /// Memory is missing.
+    pub fn compute_some<'a>(
+        &self,
+        xs: impl Into<Rows<In<'a, f32>>>,
+        output: impl Into<Rows<Out<'a, f32>>>,
+        bands: Range<usize>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
         match self {
-            Self::Few { gemv, rows, bias, range, .. } => {
+            &Self::Few { ref gemv, rows, ref bias, range, .. } => {
                 let (xs, output) = (xs.into().all(), output.into());
-                let stride = output.pitch(*rows, gemv.columns())?;
-                gemv.compute(xs, *rows, Start::Bias(bias), output.all(), stride, *range)
+                let stride = output.pitch(rows, gemv.columns())?;
+                let (start, output) = (Start::Bias(bias), output.all());
+                let of = gemv_f32::Rows { xs, rows, start, output, stride, range };
+                gemv.compute_some(bands, of)
             }
-            Self::Many(gemm) => gemm.compute(xs, output, 0..gemm.patches().lines(), scratch),
+            Self::Many(gemm) => gemm.compute(xs, output, bands, scratch),
         }
     }
 }

@@ -13,6 +13,8 @@ mod scalar;
 mod steps;
 mod vectors;
 
+use std::ops::Range;
+
 use self::vectors::Lines;
 use crate::kernels::{Precision, gemm};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -215,19 +217,42 @@ impl Gemv {
         start: Start<'_>,
         output: Out<'_, f32>,
         stride: usize,
-        (low, high): (f32, f32),
+        range: (f32, f32),
     ) -> Result<(), String> {
-        let Some(last) = rows.checked_sub(1) else { return Ok(()) };
-        crate::tensor::check_lengths(xs.len(), rows * self.depth)?;
-        crate::tensor::check_lengths(output.len(), last * stride + self.columns)?;
-        if let Start::Bias(bias) = start {
+        self.compute_some(0..self.panels(), Rows { xs, rows, start, output, stride, range })
+    }
+
+    /// Bytes of the packed weights.
+    pub fn bytes(&self) -> usize {
+        match &self.weights {
+            Weights::Single(packed) | Weights::Steps { steps: packed, .. } => {
+                packed.as_slice().len()
+            }
+        }
+    }
+
+    /// Panels of columns, each of which can be computed by itself.
+    pub fn panels(&self) -> usize {
+        self.columns.div_ceil(WIDE)
+    }
+
+    /// As [`Gemv::compute`], of the columns of some panels alone.
+    ///
+    /// # Errors
+    /// An operand is too short.
+    pub fn compute_some(&self, some: Range<usize>, of: Rows<'_>) -> Result<(), String> {
+        let Some(last) = of.rows.checked_sub(1) else { return Ok(()) };
+        crate::tensor::check_lengths(of.xs.len(), of.rows * self.depth)?;
+        crate::tensor::check_lengths(of.output.len(), last * of.stride + self.columns)?;
+        if let Start::Bias(bias) = of.start {
             crate::tensor::check_lengths(bias.len(), self.columns)?;
         }
-        let product = Product { xs, rows, start, output, stride, low, high };
         match &self.weights {
-            Weights::Single(packed) => self.panels(self.variant.run.floats, packed, &[], product),
+            Weights::Single(packed) => {
+                self.run(self.variant.run.floats, packed, &[], some, of);
+            }
             Weights::Steps { steps, scales } => {
-                self.panels(self.variant.run.steps, steps, scales.typed(), product);
+                self.run(self.variant.run.steps, steps, scales.typed(), some, of);
             }
         }
         Ok(())
@@ -235,17 +260,18 @@ impl Gemv {
 
     /// Lengths are checked.
     #[inline]
-    fn panels<W: Weight + crate::tensor::Element>(
+    fn run<W: Weight + crate::tensor::Element>(
         &self,
         runs: Runs<W>,
         weights: &Packed,
         scales: &[f32],
-        product: Product<'_>,
+        some: Range<usize>,
+        product: Rows<'_>,
     ) {
         let weights = weights.typed::<W>();
         // Weights for a nanosecond, as a power of two: a division would take as long as a line.
         let per_ns = if self.variant.isa == Isa::Scalar { 0 } else { 3 };
-        for (first, width) in panels::<W>(self.columns) {
+        for (first, width) in some_panels::<W>(self.columns, some) {
             let run = runs[width / W::NARROW - 1];
             let mut panel = Panel {
                 // All panels before are as wide as any, or this is the first.
@@ -256,8 +282,8 @@ impl Gemv {
                 start: std::ptr::null(),
                 output: product.output.as_mut_ptr().wrapping_add(first),
                 columns: width.min(self.columns - first),
-                low: product.low,
-                high: product.high,
+                low: product.range.0,
+                high: product.range.1,
             };
             for _ in 0..product.rows {
                 panel.start = match product.start {
@@ -307,16 +333,21 @@ fn deep<W: Weight>(
     Ok(())
 }
 
-/// Operands of a product.
+/// The operands of a product, as [`Gemv::compute`] says.
 #[derive(Clone, Copy, Debug)]
-struct Product<'a> {
-    xs: In<'a, f32>,
-    rows: usize,
-    start: Start<'a>,
-    output: Out<'a, f32>,
-    stride: usize,
-    low: f32,
-    high: f32,
+pub struct Rows<'a> {
+    /// So many rows, one behind the other.
+    pub xs: In<'a, f32>,
+    /// How many.
+    pub rows: usize,
+    /// What sums start with.
+    pub start: Start<'a>,
+    /// A row of all columns for each of them.
+    pub output: Out<'a, f32>,
+    /// Elements from one row of the output to the next.
+    pub stride: usize,
+    /// The bounds of what is stored.
+    pub range: (f32, f32),
 }
 
 /// Lines of a panel that are packed at a time: what is written stays in L1.
@@ -367,8 +398,18 @@ fn pack<W: Weight>(
 
 /// First column and width of each panel.
 fn panels<W: Weight>(columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    some_panels::<W>(columns, 0..columns.div_ceil(WIDE))
+}
+
+/// The same of some of them, as far as they are there.
+#[inline]
+fn some_panels<W: Weight>(
+    columns: usize,
+    some: Range<usize>,
+) -> impl Iterator<Item = (usize, usize)> {
     let width = move |first: usize| (columns - first).next_multiple_of(W::NARROW).min(WIDE);
-    (0..columns.div_ceil(WIDE)).map(|panel| panel * WIDE).map(move |first| (first, width(first)))
+    let some = some.start..some.end.min(columns.div_ceil(WIDE));
+    some.map(|panel| panel * WIDE).map(move |first| (first, width(first)))
 }
 
 /// Columns of all panels.

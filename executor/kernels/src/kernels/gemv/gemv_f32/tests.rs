@@ -111,6 +111,13 @@ fn compare_with(
     for start in [Start::Bias(&bias), Start::Output] {
         let mut got = before.clone();
         gemv.compute(In::of(&xs), rows, start, Out::of(&mut got), stride, range).unwrap();
+        let mut parts = before.clone();
+        for panel in (0..gemv.panels()).rev() {
+            let (xs, output) = (In::of(&xs), Out::of(&mut parts));
+            let of = Rows { xs, rows, start, output, stride, range };
+            gemv.compute_some(panel..panel + 1, of).unwrap();
+        }
+        assert_eq!(parts, got, "{isa:?}, panel by panel");
         for (at, (&got, &before)) in got.iter().zip(&before).enumerate() {
             let (row, column) = (at / stride, at % stride);
             if row == rows || column >= columns {
