@@ -83,10 +83,24 @@ pub(super) fn fold_behind<T: Number>(how: Combination, one: In<'_, u8>, to: Out<
     to.set(0, to.as_in().get(0).with(how, one.get(0)));
 }
 
-/// As [`fold_behind`], in the other order.
-pub(super) fn fold_before<T: Number>(how: Combination, one: In<'_, u8>, to: Out<'_, u8>) {
-    let (one, to) = (one.cast::<T>(), to.cast::<T>());
-    to.set(0, one.get(0).with(how, to.as_in().get(0)));
+/// Numbers that are read one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) first: usize,
+    /// From one to the next.
+    pub(super) step: usize,
+    pub(super) count: usize,
+}
+
+/// As [`Fold`], of several numbers.
+pub(super) type RunFold = fn(Combination, In<'_, u8>, Run, Out<'_, u8>);
+
+/// Combines numbers that are read with the one that is written, in this order: of what is no
+/// number, the other is kept.
+pub(super) fn fold_run<T: Number>(how: Combination, from: In<'_, u8>, run: Run, to: Out<'_, u8>) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    let each = |sum, at| from.get(run.first + at * run.step).with(how, sum);
+    to.set(0, (0..run.count).fold(to.as_in().get(0), each));
 }
 
 /// Each element of one tensor combined with that of another; their shapes broadcast. A sum of BOOL

@@ -1,9 +1,11 @@
 //! Windows of any rank, and the borders and gaps that STABLEHLO puts around and between elements.
 
+use std::ops::Range;
+
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, sizes};
-use super::combine::{Combination, Fold, fold_before};
+use super::combine::{Combination, Run, RunFold, fold_run};
 use super::copy::{Axis, Copy, strides};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
@@ -48,9 +50,37 @@ impl Window {
     fn element(&self, window: usize, tap: usize) -> Option<usize> {
         let (window, tap) = (i64::try_from(window).ok()?, i64::try_from(tap).ok()?);
         let place = (window * self.stride + tap * self.dilation).checked_sub(self.low)?;
+        if self.base == 1 {
+            return usize::try_from(place).ok().filter(|_| place < self.extent);
+        }
         let is_element = place % self.base == 0 && place / self.base < self.extent;
         usize::try_from(place).ok().filter(|_| is_element)?;
         usize::try_from(place / self.base).ok()
+    }
+
+    /// The taps of a window that are on elements, where these are without gaps: they follow each
+    /// other.
+    fn inner(&self, window: usize) -> Range<usize> {
+        let at = |tap: i64| usize::try_from(tap.clamp(0, self.size)).unwrap_or(0);
+        let window = i64::try_from(window).unwrap_or(i64::MAX);
+        let start = window.saturating_mul(self.stride).saturating_sub(self.low);
+        let taps_to = |place: i64| {
+            let way = place.saturating_sub(start).max(0);
+            way / self.dilation + i64::from(way % self.dilation != 0)
+        };
+        let before = at(taps_to(0));
+        before..at(taps_to(self.extent)).max(before)
+    }
+}
+
+/// Goes to the next place of some extents, the last of which counts first.
+fn advance(place: &mut [usize], extents: &[usize]) {
+    for (at, &extent) in place.iter_mut().zip(extents).rev() {
+        *at += 1;
+        if *at < extent {
+            return;
+        }
+        *at = 0;
     }
 }
 
@@ -118,7 +148,7 @@ fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowe
         input.kind,
         [F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
         T => {
-            let number = OfNumber { bytes: input.kind.bytes(), how, fold: fold_before::<T> };
+            let number = OfNumber { bytes: input.kind.bytes(), how, fold: fold_run::<T> };
             emit(call, windows, (&input.shape, &taps, &shape), number)
         }
     )
@@ -129,7 +159,7 @@ fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowe
 struct OfNumber {
     bytes: usize,
     how: Combination,
-    fold: Fold,
+    fold: RunFold,
 }
 
 /// The shapes of the tensor, a window and the result.
@@ -149,20 +179,44 @@ fn emit(
     call.emit(plain("tflite_reduce_window", shape, work), move |io| {
         let OfNumber { bytes, how, fold } = number;
         let (from, to, first) = (io.input::<u8>(0), io.output::<u8>(0), io.input::<u8>(1));
+        let Some((line, outer)) = windows.split_last() else { return Ok(()) };
+        let (along, rows) = (strides[outer.len()], each / taps[outer.len()].max(1));
+        let mut window = [0; MOST_RANK];
         for at in 0..count {
             let sum = to.slice(at * bytes..(at + 1) * bytes);
             sum.copy_from(first);
-            for tap in poll::each(0..each, 10 * windows.len()) {
-                let (mut window, mut tap, mut place) = (at, tap, Some(0));
-                for axis in (0..windows.len()).rev() {
-                    let own = windows[axis].element(window % counts[axis], tap % taps[axis]);
-                    place = place.zip(own).map(|(place, own)| place + own * strides[axis]);
-                    (window, tap) = (window / counts[axis], tap / taps[axis]);
+            let mut tap = [0; MOST_RANK];
+            let inner = line.inner(window[outer.len()]);
+            for _ in poll::each(0..rows, 5 * windows.len() + taps[outer.len()]) {
+                let mut places = outer.iter().zip(window.iter().zip(&tap)).zip(&strides);
+                let place = places.try_fold(0, |place, ((axis, (&window, &tap)), stride)| {
+                    axis.element(window, tap).map(|own| place + own * stride)
+                });
+                let own = |tap: usize| line.element(window[outer.len()], tap);
+                let many = taps[outer.len()];
+                match place {
+                    None => fold(how, first, Run { first: 0, step: 0, count: many }, sum),
+                    Some(place) if line.base == 1 => {
+                        let border = |count: usize| Run { first: 0, step: 0, count };
+                        fold(how, first, border(inner.start), sum);
+                        if let Some(start) = own(inner.start).filter(|_| !inner.is_empty()) {
+                            let step = usize::try_from(line.dilation).unwrap_or(0) * along;
+                            let (start, count) = (place + start * along, inner.len());
+                            fold(how, from, Run { first: start, step, count }, sum);
+                        }
+                        fold(how, first, border(many - inner.end), sum);
+                    }
+                    Some(place) => {
+                        for tap in 0..many {
+                            let (of, at) =
+                                own(tap).map_or((first, 0), |own| (from, place + own * along));
+                            fold(how, of, Run { first: at, step: 0, count: 1 }, sum);
+                        }
+                    }
                 }
-                // The element first: of what is no number, the other is kept.
-                let of = |place| from.slice(place * bytes..(place + 1) * bytes);
-                fold(how, place.map_or(first, of), sum);
+                advance(&mut tap[..outer.len()], &taps);
             }
+            advance(&mut window[..windows.len()], &counts);
         }
         Ok(())
     });
@@ -257,6 +311,18 @@ mod tests {
         assert_eq!(window.element(3, 1), Some(2));
         assert!(Window { size: i64::MAX, dilation: 2, ..window }.placed(0).is_none());
         assert!(window.placed(-9).is_none());
+        // Without gaps those of a window on elements follow each other.
+        for (low, high, size, stride, dilation) in
+            [(0, 0, 3, 1, 1), (4, 4, 3, 1, 2), (-2, 1, 2, 2, 1), (9, 9, 4, 3, 5), (7, -1, 2, 1, 9)]
+        {
+            let of = Window { extent: 5, base: 1, low, size, stride, dilation, count: 0 };
+            let of = of.placed(high).unwrap();
+            for at in 0..usize::try_from(of.count).unwrap() {
+                let taps = 0..usize::try_from(size).unwrap();
+                let inner = taps.filter(|&tap| of.element(at, tap).is_some());
+                assert_eq!(inner.collect::<Vec<_>>(), of.inner(at).collect::<Vec<_>>(), "{of:?}");
+            }
+        }
         assert_eq!(Window { size: 9, ..window }.placed(0).unwrap().count, 0);
     }
 }
