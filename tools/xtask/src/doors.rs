@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::cargo::{Outcome, root, target_folder};
+use crate::steps::Steps;
 use crate::symbols::is_installed;
 use crate::wheels::Wheels;
 use crate::workspace::{self, Tests};
@@ -62,6 +63,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Err(format!("no door is called `{unknown}`; there are {}", known.join(", ")));
     }
     let chosen = |door: &&Door| names.is_empty() || names.iter().any(|name| *name == door.name);
+    let mut steps = Steps::default();
     for Door { name, tools, packages, run } in DOORS.iter().filter(chosen) {
         let mut is_complete = true;
         for (program, package) in *tools {
@@ -71,10 +73,12 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             println!("left out: the door {name}");
             continue;
         }
-        if has_tests && !packages.is_empty() {
-            Tests { packages, ..Tests::default() }.run(name)?;
-        }
-        run()?;
+        steps.take(name, || {
+            if has_tests && !packages.is_empty() {
+                Tests { packages, ..Tests::default() }.run(name)?;
+            }
+            run()
+        })?;
     }
     Ok(())
 }

@@ -159,43 +159,57 @@ struct Extremes<'a> {
 
 impl Loop for Extremes<'_> {
     #[inline(always)]
-    fn run(self) {
-        const LANES: usize = 32;
-        let (mut lows, mut highs) = ([*self.low; LANES], [*self.high; LANES]);
-        let whole = self.row.len() / LANES * LANES;
-        for at in (0..whole).step_by(LANES) {
-            let block = self.row.block::<LANES>(at);
+    fn run(mut self) {
+        match self.row.len() {
+            32.. => self.blocks::<32>(),
+            16.. => self.blocks::<16>(),
+            8.. => self.blocks::<8>(),
+            len => {
+                for at in 0..len {
+                    let x = self.row.get(at);
+                    *self.low = if x < *self.low { x } else { *self.low };
+                    *self.high = if x > *self.high { x } else { *self.high };
+                }
+            }
+        }
+    }
+}
+
+impl Extremes<'_> {
+    /// The last block of a row, which has one at least, overlaps the one before.
+    #[inline(always)]
+    fn blocks<const N: usize>(&mut self) {
+        let (mut lows, mut highs) = ([*self.low; N], [*self.high; N]);
+        let (mut at, last) = (0, self.row.len() - N);
+        loop {
+            let block = self.row.block::<N>(at);
             // By reference: to be iterated over by value, a block would go through memory.
             for ((low, high), &x) in lows.iter_mut().zip(&mut highs).zip(&block) {
                 *low = if x < *low { x } else { *low };
                 *high = if x > *high { x } else { *high };
             }
-        }
-        for at in whole..self.row.len() {
-            let x = self.row.get(at);
-            lows[0] = if x < lows[0] { x } else { lows[0] };
-            highs[0] = if x > highs[0] { x } else { highs[0] };
+            if at == last {
+                break;
+            }
+            at = last.min(at + N);
         }
         // Half by half: one after the other would take longer than the row.
-        halve::<16>(&mut lows, |low, x| if x < low { x } else { low });
-        halve::<16>(&mut highs, |high, x| if x > high { x } else { high });
+        halve(&mut lows, |low, x| if x < low { x } else { low });
+        halve(&mut highs, |high, x| if x > high { x } else { high });
         (*self.low, *self.high) = (lows[0], highs[0]);
     }
 }
 
-/// Brings `2 * N` lanes, a power of two, together in the first.
+/// Brings lanes, a power of two and 32 at most, together in the first.
 #[inline(always)]
-fn halve<const N: usize>(lanes: &mut [f32], each: impl Fn(f32, f32) -> f32 + Copy) {
-    let (to, from) = lanes.split_at_mut(N);
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = each(*to, *from);
-    }
-    match N {
-        16 => halve::<8>(to, each),
-        8 => halve::<4>(to, each),
-        4 => halve::<2>(to, each),
-        2 => halve::<1>(to, each),
-        _ => {}
+fn halve(lanes: &mut [f32], each: impl Fn(f32, f32) -> f32 + Copy) {
+    for half in [16, 8, 4, 2, 1] {
+        if half < lanes.len() {
+            let (to, from) = lanes.split_at_mut(half);
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = each(*to, *from);
+            }
+        }
     }
 }
 
@@ -212,22 +226,33 @@ struct Quantise<'a, T, F> {
 
 impl<T: Element, F: Fn(f32, f32) -> T> Loop for Quantise<'_, T, F> {
     #[inline(always)]
-    fn run(self) {
-        const BLOCK: usize = 32;
+    fn run(mut self) {
+        match self.to.len() {
+            32.. => self.blocks::<32>(),
+            16.. => self.blocks::<16>(),
+            8.. => self.blocks::<8>(),
+            _ => self.blocks::<1>(),
+        }
+    }
+}
+
+impl<T: Element, F: Fn(f32, f32) -> T> Quantise<'_, T, F> {
+    /// The last block of a row overlaps the one before.
+    #[inline(always)]
+    fn blocks<const N: usize>(&mut self) {
         let (zero_point, inverse) = (f32_of(self.zero_point), self.inverse);
         let range = (f32_of(self.range.0), f32_of(self.range.1));
-        let made = self.made;
-        let of = |x: f32| made(stored(x, inverse, zero_point, range), zero_point);
-        let (blocks, rest) = self.to.as_chunks_mut::<BLOCK>();
-        let whole = blocks.len() * BLOCK;
-        for (at, elements) in blocks.iter_mut().enumerate() {
-            let floats = self.from.block::<BLOCK>(at * BLOCK);
-            for (element, &x) in elements.iter_mut().zip(&floats) {
-                *element = of(x);
+        let Some(last) = self.to.len().checked_sub(N) else { return };
+        let mut at = 0;
+        loop {
+            let floats = self.from.block::<N>(at);
+            for (element, &x) in self.to[at..at + N].iter_mut().zip(&floats) {
+                *element = (self.made)(stored(x, inverse, zero_point, range), zero_point);
             }
-        }
-        for (at, element) in rest.iter_mut().enumerate() {
-            *element = of(self.from.get(whole + at));
+            if at == last {
+                return;
+            }
+            at = last.min(at + N);
         }
     }
 }

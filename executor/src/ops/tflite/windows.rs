@@ -187,24 +187,29 @@ fn emit(
             sum.copy_from(first);
             let mut tap = [0; MOST_RANK];
             let inner = line.inner(window[outer.len()]);
+            let own = |tap: usize| line.element(window[outer.len()], tap);
+            let start = own(inner.start).filter(|_| !inner.is_empty());
             for _ in poll::each(0..rows, 5 * windows.len() + taps[outer.len()]) {
                 let mut places = outer.iter().zip(window.iter().zip(&tap)).zip(&strides);
                 let place = places.try_fold(0, |place, ((axis, (&window, &tap)), stride)| {
                     axis.element(window, tap).map(|own| place + own * stride)
                 });
-                let own = |tap: usize| line.element(window[outer.len()], tap);
                 let many = taps[outer.len()];
                 match place {
                     None => fold(how, first, Run { first: 0, step: 0, count: many }, sum),
                     Some(place) if line.base == 1 => {
-                        let border = |count: usize| Run { first: 0, step: 0, count };
-                        fold(how, first, border(inner.start), sum);
-                        if let Some(start) = own(inner.start).filter(|_| !inner.is_empty()) {
+                        let border = |count: usize| {
+                            if count > 0 {
+                                fold(how, first, Run { first: 0, step: 0, count }, sum);
+                            }
+                        };
+                        border(inner.start);
+                        if let Some(start) = start {
                             let step = usize::try_from(line.dilation).unwrap_or(0) * along;
                             let (start, count) = (place + start * along, inner.len());
                             fold(how, from, Run { first: start, step, count }, sum);
                         }
-                        fold(how, first, border(many - inner.end), sum);
+                        border(many - inner.end);
                     }
                     Some(place) => {
                         for tap in 0..many {
