@@ -192,6 +192,20 @@ impl OpBuilder<'_> {
         self.push(label, scratch_bytes, work);
     }
 
+    /// As [`OpBuilder::emit_bands`], for bands of which neighbours share work that is done again
+    /// where a group of them ends: there are as few groups as can be.
+    pub(crate) fn emit_overlapping_bands(
+        &mut self,
+        label: Label,
+        scratch_bytes: usize,
+        count: usize,
+        run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let Pieces { pieces, shared } = Pieces::overlapping(&label, count, self.threads());
+        let work = Work::Bands { count, pieces, shared, run: Box::new(run) };
+        self.push(label, scratch_bytes, work);
+    }
+
     /// Says that the step just added is a convolution of input 0: it may be joined with its
     /// neighbours. Rows of its images are their pixels.
     pub(crate) fn join_lines(&mut self, lines: Arc<dyn Lines>) {

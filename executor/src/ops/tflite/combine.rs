@@ -85,7 +85,7 @@ pub(super) fn fold_behind<T: Number>(how: Combination, one: In<'_, u8>, to: Out<
 
 /// Numbers that are read one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct Progression {
     pub(super) first: usize,
     /// From one to the next.
     pub(super) step: usize,
@@ -93,11 +93,16 @@ pub(super) struct Run {
 }
 
 /// As [`Fold`], of several numbers.
-pub(super) type RunFold = fn(Combination, In<'_, u8>, Run, Out<'_, u8>);
+pub(super) type FoldMany = fn(Combination, In<'_, u8>, Progression, Out<'_, u8>);
 
 /// Combines numbers that are read with the one that is written, in this order: of what is no
 /// number, the other is kept.
-pub(super) fn fold_run<T: Number>(how: Combination, from: In<'_, u8>, run: Run, to: Out<'_, u8>) {
+pub(super) fn fold_many<T: Number>(
+    how: Combination,
+    from: In<'_, u8>,
+    run: Progression,
+    to: Out<'_, u8>,
+) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     let each = |sum, at| from.get(run.first + at * run.step).with(how, sum);
     to.set(0, (0..run.count).fold(to.as_in().get(0), each));

@@ -229,9 +229,10 @@ impl ByteProducts {
         + Sync
         + 'static,
     ) {
-        let cut = Cut::of(&self, rows);
+        let cut = Cut::of(&self, rows, call.threads());
         let scratch = cut.rows * (self.row_stride() + 4 * cut.units);
-        call.emit_bands(label, scratch, cut.blocks * cut.groups, move |mut io, bands| {
+        let bands = cut.blocks * cut.bands;
+        call.emit_overlapping_bands(label, scratch, bands, move |mut io, bands| {
             let inputs = io.inputs_and_outputs();
             let (kept, sums) = io.scratch_slice::<u8>().split_at_mut(cut.rows * self.row_stride());
             let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
@@ -269,19 +270,24 @@ struct Cut {
     rows: usize,
     blocks: usize,
     groups: usize,
+    /// Bands of a block: its groups, or one where blocks are enough for all threads, as what makes
+    /// bytes of its rows is done again for each.
+    bands: usize,
     /// Groups that are computed at a time, and the units of so many.
     together: usize,
     units: usize,
 }
 
 impl Cut {
-    fn of(products: &ByteProducts, all_rows: usize) -> Self {
+    fn of(products: &ByteProducts, all_rows: usize, threads: usize) -> Self {
         let rows = (ROWS_BYTES / products.row_stride().max(1)).clamp(1, MOST_ROWS).min(all_rows);
         let groups = products.packed.groups();
         let bytes = 4 * rows * products.packed.columns_of(0..1).len();
         let together = (SUMS_BYTES / bytes.max(1)).clamp(1, groups.max(1));
         let units = products.packed.columns_of(0..together).len();
-        Self { all_rows, rows, blocks: all_rows.div_ceil(rows.max(1)), groups, together, units }
+        let blocks = all_rows.div_ceil(rows.max(1));
+        let bands = if threads == 1 || blocks >= 4 * threads { 1 } else { groups };
+        Self { all_rows, rows, blocks, groups, bands, together, units }
     }
 
     /// The rows of a block.
@@ -290,13 +296,13 @@ impl Cut {
     }
 
     /// The blocks that some bands are of, each with its groups.
-    fn parts(self, bands: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
-        let Self { groups, .. } = self;
-        let blocks = bands.start / groups.max(1)..bands.end.div_ceil(groups.max(1));
+    fn parts(self, some: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let (groups, bands) = (self.groups, self.bands.max(1));
+        let blocks = some.start / bands..some.end.div_ceil(bands);
         blocks.map(move |block| {
-            let first = block * groups;
-            let of = |band: usize| band.clamp(first, first + groups) - first;
-            (block, of(bands.start)..of(bands.end))
+            let first = block * bands;
+            let of = |band: usize| (band.clamp(first, first + bands) - first) * groups / bands;
+            (block, of(some.start)..of(some.end))
         })
     }
 }
@@ -307,13 +313,16 @@ mod tests {
 
     #[test]
     fn bands_are_parts_of_blocks() {
-        let cut = Cut { all_rows: 20, rows: 8, blocks: 3, groups: 5, together: 2, units: 32 };
+        let (all_rows, rows, blocks, groups) = (20, 8, 3, 5);
+        let cut = Cut { all_rows, rows, blocks, groups, bands: 5, together: 2, units: 32 };
         let parts = |bands| cut.parts(bands).collect::<Vec<_>>();
         assert_eq!(parts(0..15), [(0, 0..5), (1, 0..5), (2, 0..5)]);
         assert_eq!(parts(3..4), [(0, 3..4)]);
         assert_eq!(parts(4..11), [(0, 4..5), (1, 0..5), (2, 0..1)]);
         assert_eq!(parts(5..10), [(1, 0..5)]);
         assert!(parts(5..5).is_empty());
+        let whole = Cut { bands: 1, ..cut }.parts(1..3);
+        assert_eq!(whole.collect::<Vec<_>>(), [(1, 0..5), (2, 0..5)]);
         assert_eq!([0, 1, 2].map(|block| cut.rows_of(block)), [0..8, 8..16, 16..20]);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nnburst_kernels::tensor::{OpError, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, sizes};
-use super::combine::{Combination, Run, RunFold, fold_run};
+use super::combine::{Combination, FoldMany, Progression, fold_many};
 use super::copy::{Axis, Copy, strides};
 use crate::lowering::Lowered;
 use crate::ops::support::plain;
@@ -148,7 +148,7 @@ fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowe
         input.kind,
         [F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64],
         T => {
-            let number = OfNumber { bytes: input.kind.bytes(), how, fold: fold_run::<T> };
+            let number = OfNumber { bytes: input.kind.bytes(), how, fold: fold_many::<T> };
             emit(call, windows, (&input.shape, &taps, &shape), number)
         }
     )
@@ -159,7 +159,7 @@ fn reduce(call: &mut OperatorCall<'_, '_>, windows: Option<Vec<Window>>) -> Lowe
 struct OfNumber {
     bytes: usize,
     how: Combination,
-    fold: RunFold,
+    fold: FoldMany,
 }
 
 /// The shapes of the tensor, a window and the result.
@@ -196,18 +196,19 @@ fn emit(
                 });
                 let many = taps[outer.len()];
                 match place {
-                    None => fold(how, first, Run { first: 0, step: 0, count: many }, sum),
+                    None => fold(how, first, Progression { first: 0, step: 0, count: many }, sum),
                     Some(place) if line.base == 1 => {
                         let border = |count: usize| {
                             if count > 0 {
-                                fold(how, first, Run { first: 0, step: 0, count }, sum);
+                                fold(how, first, Progression { first: 0, step: 0, count }, sum);
                             }
                         };
                         border(inner.start);
                         if let Some(start) = start {
-                            let step = usize::try_from(line.dilation).unwrap_or(0) * along;
+                            let step =
+                                usize::try_from(line.dilation).unwrap_or(0).saturating_mul(along);
                             let (start, count) = (place + start * along, inner.len());
-                            fold(how, from, Run { first: start, step, count }, sum);
+                            fold(how, from, Progression { first: start, step, count }, sum);
                         }
                         border(many - inner.end);
                     }
@@ -215,7 +216,7 @@ fn emit(
                         for tap in 0..many {
                             let (of, at) =
                                 own(tap).map_or((first, 0), |own| (from, place + own * along));
-                            fold(how, of, Run { first: at, step: 0, count: 1 }, sum);
+                            fold(how, of, Progression { first: at, step: 0, count: 1 }, sum);
                         }
                     }
                 }

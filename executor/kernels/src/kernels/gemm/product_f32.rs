@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::kernels::Precision;
 use crate::kernels::gemm_f32::Gemm;
-use crate::kernels::gemv_f32::{self, Gemv, Start};
+use crate::kernels::gemv_f32::{FewRows, Gemv, Start};
 use crate::kernels::lines::Convolution as _;
 use crate::kernels::patches::Patches;
 use crate::simd::Isa;
@@ -157,7 +157,7 @@ impl Product {
                 let (xs, output) = (xs.into().all(), output.into());
                 let stride = output.pitch(rows, gemv.columns())?;
                 let (start, output) = (Start::Bias(bias), output.all());
-                let of = gemv_f32::Rows { xs, rows, start, output, stride, range };
+                let of = FewRows { xs, rows, start, output, stride, range };
                 gemv.compute_some(bands, of)
             }
             Self::Many(gemm) => gemm.compute(xs, output, bands, scratch),

@@ -219,7 +219,7 @@ impl Gemv {
         stride: usize,
         range: (f32, f32),
     ) -> Result<(), String> {
-        self.compute_some(0..self.panels(), Rows { xs, rows, start, output, stride, range })
+        self.compute_some(0..self.panels(), FewRows { xs, rows, start, output, stride, range })
     }
 
     /// Bytes of the packed weights.
@@ -240,7 +240,7 @@ impl Gemv {
     ///
     /// # Errors
     /// An operand is too short.
-    pub fn compute_some(&self, some: Range<usize>, of: Rows<'_>) -> Result<(), String> {
+    pub fn compute_some(&self, some: Range<usize>, of: FewRows<'_>) -> Result<(), String> {
         let Some(last) = of.rows.checked_sub(1) else { return Ok(()) };
         crate::tensor::check_lengths(of.xs.len(), of.rows * self.depth)?;
         crate::tensor::check_lengths(of.output.len(), last * of.stride + self.columns)?;
@@ -266,7 +266,7 @@ impl Gemv {
         weights: &Packed,
         scales: &[f32],
         some: Range<usize>,
-        product: Rows<'_>,
+        product: FewRows<'_>,
     ) {
         let weights = weights.typed::<W>();
         // Weights for a nanosecond, as a power of two: a division would take as long as a line.
@@ -335,7 +335,7 @@ fn deep<W: Weight>(
 
 /// The operands of a product, as [`Gemv::compute`] says.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct FewRows<'a> {
     /// So many rows, one behind the other.
     pub xs: In<'a, f32>,
     /// How many.

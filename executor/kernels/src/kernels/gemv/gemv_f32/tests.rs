@@ -114,7 +114,7 @@ fn compare_with(
         let mut parts = before.clone();
         for panel in (0..gemv.panels()).rev() {
             let (xs, output) = (In::of(&xs), Out::of(&mut parts));
-            let of = Rows { xs, rows, start, output, stride, range };
+            let of = FewRows { xs, rows, start, output, stride, range };
             gemv.compute_some(panel..panel + 1, of).unwrap();
         }
         assert_eq!(parts, got, "{isa:?}, panel by panel");
