@@ -23,7 +23,7 @@ use nnburst_hal::{OperandType as T, OperationType as Op, TimePoint};
 
 use single::{A, Single, f, tensor};
 
-/// Counts polls, and stops the work at one of them.
+/// Counts polls, those of helpers too, and stops the work at one of them: whoever takes most of it.
 #[derive(Debug, Default)]
 struct StopAt {
     poll: usize,
@@ -46,6 +46,24 @@ impl Checkpoint for StopAt {
         if self.polls.fetch_add(1, Ordering::Relaxed) + 1 == self.poll {
             self.stop.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn most_threads(&self) -> usize {
+        2
+    }
+
+    fn helper(&self) -> Option<Box<dyn Checkpoint + Send + '_>> {
+        Some(Box::new(Helper(self)))
+    }
+}
+
+/// A helper's polls are polls of the run.
+#[derive(Debug)]
+struct Helper<'a>(&'a StopAt);
+
+impl Checkpoint for Helper<'_> {
+    fn pass(&self) {
+        self.0.pass();
     }
 }
 
