@@ -187,9 +187,8 @@ impl OpBuilder<'_> {
         count: usize,
         run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let Pieces { pieces, shared } = Pieces::of(&label, count, self.threads());
-        let work = Work::Bands { count, pieces, shared, run: Box::new(run) };
-        self.push(label, scratch_bytes, work);
+        let pieces = Pieces::of(&label, count, self.threads());
+        self.push(label, scratch_bytes, pieces.work(count, run));
     }
 
     /// As [`OpBuilder::emit_bands`], for bands of which neighbours share work that is done again
@@ -201,9 +200,8 @@ impl OpBuilder<'_> {
         count: usize,
         run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let Pieces { pieces, shared } = Pieces::overlapping(&label, count, self.threads());
-        let work = Work::Bands { count, pieces, shared, run: Box::new(run) };
-        self.push(label, scratch_bytes, work);
+        let pieces = Pieces::overlapping(&label, count, self.threads());
+        self.push(label, scratch_bytes, pieces.work(count, run));
     }
 
     /// Says that the step just added is a convolution of input 0: it may be joined with its

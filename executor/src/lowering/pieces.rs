@@ -1,8 +1,10 @@
 //! Into how many pieces a step's bands are grouped, and whether threads gain by sharing them.
 
+use std::ops::Range;
+
 use super::draft::DraftStep;
-use crate::lowering::Label;
 use crate::lowering::step::Work;
+use crate::lowering::{Io, Label};
 
 /// A run looks at its deadline, and lets others go first, about this often at least, in
 /// nanoseconds.
@@ -44,6 +46,16 @@ impl Pieces {
     /// per thread, and longer ones.
     pub(crate) fn overlapping(label: &Label, count: usize, threads: usize) -> Self {
         Self::with(label, count, threads, 8 * LOOK_EVERY, 1)
+    }
+
+    /// The work of `count` bands that are grouped so.
+    pub(crate) fn work(
+        self,
+        count: usize,
+        run: impl Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Work {
+        let Self { pieces, shared } = self;
+        Work::Bands { count, pieces, shared, run: Box::new(run) }
     }
 
     fn with(label: &Label, count: usize, threads: usize, look_every: u64, per_thread: u64) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::gemm_i8::{ByteProduct, Bytes};
 use nnburst_kernels::kernels::gemv_i8::ToFloats;
-use nnburst_kernels::kernels::product_f32::Product;
+use nnburst_kernels::kernels::product_f32::{FAR, Product};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
 use nnburst_kernels::simd::Isa;
@@ -33,9 +33,6 @@ struct Rows {
     units: usize,
     depth: usize,
 }
-
-/// Bytes of weights that no cache of one core's own holds.
-const FAR: usize = 1 << 20;
 
 impl Rows {
     /// Returns whether threads gain by sharing the units of one row: by fetching weights together.

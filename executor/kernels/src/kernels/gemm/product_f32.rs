@@ -16,7 +16,7 @@ use crate::tensor::{In, Out};
 pub const FEW_ROWS: usize = 4;
 
 /// Bytes of weights that no cache of one core's own holds.
-const FAR: usize = 1 << 20;
+pub const FAR: usize = 1 << 20;
 
 /// Rows by which weights are multiplied for longer than they take to come, from wherever.
 const MANY_ROWS: usize = 48;
