@@ -29,6 +29,8 @@ struct StopAt {
     poll: usize,
     polls: AtomicUsize,
     stop: AtomicBool,
+    /// Polls of the run's own thread, and of helpers, behind that one.
+    late: [AtomicUsize; 2],
 }
 
 impl StopAt {
@@ -39,13 +41,20 @@ impl StopAt {
     fn control(&self) -> Control<'_> {
         Control { checkpoint: Some(self), stop: Some(&self.stop), ..Control::default() }
     }
+
+    fn count(&self, late: &AtomicUsize) {
+        let polls = self.polls.fetch_add(1, Ordering::Relaxed) + 1;
+        if polls == self.poll {
+            self.stop.store(true, Ordering::Relaxed);
+        } else if polls > self.poll {
+            late.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Checkpoint for StopAt {
     fn pass(&self) {
-        if self.polls.fetch_add(1, Ordering::Relaxed) + 1 == self.poll {
-            self.stop.store(true, Ordering::Relaxed);
-        }
+        self.count(&self.late[0]);
     }
 
     fn most_threads(&self) -> usize {
@@ -63,7 +72,7 @@ struct Helper<'a>(&'a StopAt);
 
 impl Checkpoint for Helper<'_> {
     fn pass(&self) {
-        self.0.pass();
+        self.0.count(&self.0.late[1]);
     }
 }
 
