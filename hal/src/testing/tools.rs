@@ -48,12 +48,38 @@ pub fn calls_between_marks(log: &str) -> Vec<Vec<&str>> {
         match (at, call.starts_with("getpgid(")) {
             (None, true) => open.push((thread, Vec::new())),
             (Some(at), true) => runs.push(open.remove(at).1),
-            // Signals and the scheduler's end of a call are no calls of ours.
-            (Some(at), false) if !call.starts_with("---") => {
+            // A signal is no call, and "<... NAME resumed>" is the second half of one that has a
+            // line: another thread's line came in between, a mark's halves included.
+            (Some(at), false) if !call.starts_with("---") && !call.starts_with("<...") => {
                 open.get_mut(at).into_iter().for_each(|(_, calls)| calls.push(call));
             }
             _ => {}
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_once_where_another_thread_s_lines_split_them() {
+        let log = "\
+            7 getpgid(0 <unfinished ...>\n\
+            8 futex(0x7f00, FUTEX_WAIT, 1, NULL <unfinished ...>\n\
+            7 <... getpgid resumed>)            = 5\n\
+            7 read(3 <unfinished ...>\n\
+            8 <... futex resumed>)              = 0\n\
+            7 <... read resumed>, \"\", 1)       = 0\n\
+            7 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
+            7 getpgid(0)                        = 5\n\
+            7 close(3)                          = 0\n\
+            8 getpgid(0)                        = 5\n\
+            8 getpgid(0 <unfinished ...>\n\
+            7 exit_group(0)                     = ?\n\
+            8 <... getpgid resumed>)            = 5\n";
+        let runs = calls_between_marks(log);
+        assert_eq!(runs, [vec!["read(3 <unfinished ...>"], vec![]]);
+    }
 }
