@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use library::{Library, recording};
 use nnburst_conformance::shared_dir;
-use nnburst_hal::testing::traced_test;
+use nnburst_hal::testing::{calls_between_marks, mark, traced_test};
 
 /// Set where the test below is to be traced.
 const TRACED: &str = "NNBURST_TEST_TRACED";
@@ -111,8 +111,7 @@ fn traced_host() {
     instance.run(&[0.0; 4800]);
     let (mut sound, period) = (vec![0.1; 240], Duration::from_millis(5));
     let begin = Instant::now();
-    // SAFETY: it has no arguments and can't fail.
-    unsafe { libc::getppid() };
+    mark();
     for call in 0..200u32 {
         let due = begin + period * call;
         // Also where other programs have the processors and the call is late already.
@@ -120,8 +119,7 @@ fn traced_host() {
         std::thread::sleep(rest.max(Duration::from_millis(1)));
         instance.run_in_place(&mut sound);
     }
-    // SAFETY: as above.
-    unsafe { libc::getppid() };
+    mark();
 }
 
 #[test]
@@ -130,17 +128,9 @@ fn run_makes_no_system_call() {
         return;
     }
     let Some(log) = traced_test("traced_host", TRACED, "1") else { return };
-    let marks: Vec<_> = log.lines().filter(|line| line.contains("getppid(")).collect();
-    let thread = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
-    let [first, last] = marks[..] else { panic!("{} marks", marks.len()) };
-    assert_eq!(thread(first), thread(last));
-    let between = log.lines().skip_while(|&line| line != first).skip(1);
-    let between = between.take_while(|&line| line != last);
-    let calls: Vec<_> = between.filter(|line| thread(line) == thread(first)).collect();
-    // The rest of a line that another thread's call cut in two.
-    let is_known =
-        |line: &str| ["nanosleep", "getppid resumed"].iter().any(|name| line.contains(name));
-    let others: Vec<_> = calls.iter().filter(|line| !is_known(line)).collect();
+    let runs = calls_between_marks(&log);
+    let [calls] = &runs[..] else { panic!("{} traced parts", runs.len()) };
+    let others: Vec<_> = calls.iter().filter(|call| !call.contains("nanosleep(")).collect();
     assert!(calls.len() >= 100, "the host sleeps between calls: {}", calls.len());
     assert!(others.is_empty(), "{others:#?}");
 }
