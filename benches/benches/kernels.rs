@@ -310,12 +310,12 @@ fn attention(c: &mut Criterion) {
     let (mut packed, mut scratch) = (Vec::new(), Vec::new());
     let make = |isa| {
         let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
-        Attention::new(isa, extents, layouts, &[], 0.125).unwrap()
+        Attention::new(isa, extents, layouts, None, &[], 0.125).unwrap()
     };
     family(c, "attention_f32", 2 * rows * rows * depth, make, |attention| {
         packed.resize(attention.packed_len(), 0.0);
         scratch.resize(attention.scratch_len(depth), 0.0);
-        attention.pack(matrix(0), matrix(0), &mut packed).unwrap();
+        attention.pack(matrix(0), In::of(&[]), matrix(0), &mut packed).unwrap();
         for first in (0..rows).step_by(attention.block_rows()) {
             let output = Out::of(&mut ys[first * depth..]);
             let some = Rows { queries: matrix(first), terms: &[], output, stride: depth };

@@ -44,6 +44,11 @@ impl Walk {
         self.base == 0 && self.axes.iter().all(|axis| axis.stride == axis.inner)
     }
 
+    /// The place of all elements, where they are one.
+    pub(crate) fn only_place(&self) -> Option<usize> {
+        self.axes.iter().all(|axis| axis.stride == 0).then_some(self.base)
+    }
+
     /// The place of element `at`.
     pub(crate) fn place(&self, at: usize) -> usize {
         let steps = self.axes.iter().map(|axis| at / axis.inner % axis.extent * axis.stride);
@@ -131,6 +136,12 @@ mod tests {
             }
         }
         assert!(walk(0, &[(6, 1)]).matrices(&[6], [(1, 1), (1, 1)]).is_none(), "behind the end");
+    }
+
+    #[test]
+    fn one_element_for_all_is_told() {
+        assert_eq!(walk(3, &[(4, 0), (5, 0)]).only_place(), Some(3));
+        assert_eq!(walk(3, &[(4, 0), (5, 1)]).only_place(), None);
     }
 
     #[test]

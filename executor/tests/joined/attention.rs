@@ -34,6 +34,10 @@ enum Twist {
     Less,
     /// Keys and values are one for all heads.
     Shared,
+    /// The same, and repeated for each head, the keys times a number.
+    Repeated,
+    /// The same with a mask.
+    RepeatedMasked,
     /// Queries, keys and values are columns of one product.
     Columns,
     /// The scores are a result, too.
@@ -69,8 +73,11 @@ fn by_head(net: &mut Net, twist: Twist, x: u32, [batch, count, heads, width]: [u
 
 fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
     let Extents { batch, heads, rows, depth, columns, width } = of;
-    let key_heads = if twist == Twist::Shared { 1 } else { heads };
+    let is_repeated = matches!(twist, Twist::Repeated | Twist::RepeatedMasked);
+    let key_heads = if twist == Twist::Shared || is_repeated { 1 } else { heads };
     let none = net.int(0);
+    let scale = Operand::tensor(OperandType::TensorFloat32, vec![1]);
+    let scale = net.constant(scale, &0.25f32.to_le_bytes());
     let [queries, keys, values] = if twist == Twist::Columns {
         let all = net.input(&[batch * rows, 3 * heads * depth]);
         net.split(all, 1, 3).try_into().unwrap()
@@ -82,14 +89,21 @@ fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
     };
     let queries = by_head(net, twist, queries, [batch, rows, heads, depth]);
     let mut keys = by_head(net, twist, keys, [batch, columns, key_heads, depth]);
-    let values = by_head(net, twist, values, [batch, columns, key_heads, width]);
+    let mut values = by_head(net, twist, values, [batch, columns, key_heads, width]);
+    if is_repeated {
+        let times = net.ints(&[4], &[1, i32::try_from(heads).unwrap(), 1, 1]);
+        [keys, values] = [keys, values].map(|of| net.op(Op::Tile, &[of, times]));
+        keys = net.op(Op::Mul, &[keys, scale, none]);
+    }
     if twist == Twist::Transposed {
         keys = transpose(net, keys, [0, 1, 3, 2]);
     }
     let mut scores = net.matmul(queries, keys, twist != Twist::Transposed);
-    let scale = Operand::tensor(OperandType::TensorFloat32, vec![1]);
-    let scale = net.constant(scale, &0.25f32.to_le_bytes());
     scores = net.op(Op::Mul, &[scores, scale, none]);
+    if twist == Twist::RepeatedMasked {
+        let mask = net.input(&[batch, 1, rows, columns]);
+        scores = net.op(Op::Add, &[scores, mask, none]);
+    }
     if matches!(twist, Twist::Masked | Twist::MaskedFirst | Twist::Less | Twist::Activated) {
         let mask = net.input(&[batch, 1, 1, columns]);
         let bias = net.weights(&[1, heads, rows, columns]);
@@ -144,6 +158,8 @@ fn attention_is_one_step_with_the_same_bits() {
         (Twist::MaskedFirst, Some(0)),
         (Twist::Less, Some(0)),
         (Twist::Shared, Some(0)),
+        (Twist::Repeated, Some(0)),
+        (Twist::RepeatedMasked, Some(0)),
         (Twist::Columns, Some(0)),
         (Twist::Queries, Some(1)),
         (Twist::Scores, None),
@@ -151,7 +167,9 @@ fn attention_is_one_step_with_the_same_bits() {
         (Twist::Activated, None),
         (Twist::ByRow, None),
     ] {
-        for of in [[1, 1, 1, 1, 1, 1], [2, 3, 5, 4, 7, 6], [1, 2, 100, 20, 200, 8]] {
+        for of in
+            [[1, 1, 1, 1, 1, 1], [2, 3, 5, 4, 7, 6], [1, 2, 100, 20, 200, 8], [2, 8, 1, 16, 70, 16]]
+        {
             let mut of = extents(of);
             if matches!(twist, Twist::Columns) {
                 (of.columns, of.width) = (of.rows, of.depth);
@@ -161,8 +179,8 @@ fn attention_is_one_step_with_the_same_bits() {
             let model = net.model(&outputs);
             compare(&format!("{twist:?} of {of:?}"), &model, |isa, kernels, _| {
                 let is_one = kernels.contains(&"attention_f32");
-                if of.rows == 1 {
-                    return; // without rows to tell apart patterns are others
+                if of.columns == 1 {
+                    return; // without columns to tell apart patterns are others
                 }
                 assert_eq!(is_one, left.is_some(), "{twist:?}, {isa:?}: {kernels:?}");
                 if let Some(left) = left {

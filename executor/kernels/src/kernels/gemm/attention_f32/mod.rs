@@ -10,7 +10,7 @@ use crate::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use crate::kernels::gemm_f32::{Layout, Matrix, MatrixProduct, copied_stride};
 use crate::kernels::softmax_f32::Softmax;
 use crate::simd::Isa;
-use crate::tensor::{Out, check_lengths, poll};
+use crate::tensor::{In, Out, check_lengths, poll};
 
 /// Bytes of a block's scores, about: they share L2 with keys and values.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -28,13 +28,19 @@ pub struct Extents {
     pub width: usize,
 }
 
-/// An arithmetic of the scores and an operand.
+/// An arithmetic of the scores, or of the keys, and an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The function.
     pub arithmetic: Arithmetic,
-    /// True if the scores are its second operand.
+    /// True if the scores, or the keys, are its second operand.
     pub is_second: bool,
+}
+
+impl Term {
+    fn binary(self, isa: Isa) -> (Binary, bool) {
+        (Binary::new(isa, self.arithmetic, NO_CLAMP), self.is_second)
+    }
 }
 
 /// Attention of a head.
@@ -44,6 +50,8 @@ pub struct Attention {
     /// Rows of a block.
     block: usize,
     scores: MatrixProduct,
+    /// What is done to the keys.
+    of_keys: Option<(Binary, bool)>,
     terms: Vec<(Binary, bool)>,
     softmax: Softmax,
     mix: MatrixProduct,
@@ -64,11 +72,13 @@ pub struct Rows<'a> {
 
 impl Attention {
     /// Takes the best variants up to `isa`. The `layouts` are those of queries, of the transposed
-    /// keys and of values. `None` where an extent is 0 or too large for a part of it.
+    /// keys and of values. The keys are those that `of_keys` makes of them and a number. `None`
+    /// where an extent is 0 or too large for a part of it.
     pub fn new(
         isa: Isa,
         extents: Extents,
         layouts: [Layout; 3],
+        of_keys: Option<Term>,
         terms: &[Term],
         beta: f32,
     ) -> Option<Self> {
@@ -81,9 +91,9 @@ impl Attention {
         let tile = scores.tile_rows();
         let most = (BLOCK_BYTES / (columns * size_of::<f32>()) / tile).max(1) * tile;
         let block = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tile).min(rows);
-        let terms =
-            terms.iter().map(|term| (Binary::new(isa, term.arithmetic, NO_CLAMP), term.is_second));
-        Some(Self { extents, block, scores, terms: terms.collect(), softmax, mix })
+        let of_keys = of_keys.map(|term| term.binary(isa));
+        let terms = terms.iter().map(|term| term.binary(isa)).collect();
+        Some(Self { extents, block, scores, of_keys, terms, softmax, mix })
     }
 
     /// The variant that was chosen for the products.
@@ -111,19 +121,29 @@ impl Attention {
         self.block * self.stride() + self.scores.copied_len(self.block, stride)
     }
 
-    /// Packs the transposed keys and the values of a head.
+    /// Packs the transposed keys and the values of a head. `number` is one element, the operand of
+    /// what is done to the keys; where nothing is, it isn't read.
     ///
     /// # Errors
     /// Memory is missing.
     pub fn pack(
         &self,
         keys: Matrix<'_>,
+        number: In<'_, f32>,
         values: Matrix<'_>,
         packed: &mut [f32],
     ) -> Result<(), String> {
         check_lengths(packed.len(), self.packed_len())?;
         let (of_keys, of_values) = packed.split_at_mut(self.scores.packed_len());
-        self.scores.pack(keys, of_keys)?;
+        match self.of_keys {
+            None => self.scores.pack(keys, of_keys)?,
+            Some((binary, is_second)) => self.scores.pack_mapped(keys, of_keys, |lines| {
+                let lines = Out::of(lines);
+                let own = lines.as_in();
+                let [a, b] = if is_second { [number, own] } else { [own, number] };
+                binary.compute(a, b, lines)
+            })?,
+        }
         self.mix.pack(values, of_values)
     }
 

@@ -28,14 +28,15 @@ struct Case {
     layouts: [Layout; 3],
 }
 
-/// The attention of a case by blocks: queries by keys, times a factor, with a mask for each row
-/// and one for all of them.
+/// The attention of a case by blocks: queries by what a number is more than the keys, times a
+/// factor, with a mask for each row and one for all of them.
 fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let &Case { extents, gap, layouts } = case;
     let Extents { rows, depth, columns, width } = extents;
     let terms = [(Arithmetic::Mul, false), (Arithmetic::Add, true), (Arithmetic::Sub, false)];
     let terms = terms.map(|(arithmetic, is_second)| Term { arithmetic, is_second });
-    let attention = Attention::new(isa, extents, layouts, &terms, 0.75).unwrap();
+    let of_keys = Some(Term { arithmetic: Arithmetic::Sub, is_second: true });
+    let attention = Attention::new(isa, extents, layouts, of_keys, &terms, 0.75).unwrap();
     let lie = |of: &[f32], row: usize, count: usize, layout: Layout| match layout {
         Layout::RowMajor => (spread(of, row, gap), row + gap),
         Layout::ColumnMajor => (spread(&transposed(of, row), count, gap), count + gap),
@@ -45,7 +46,7 @@ fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let (values, values_stride) = lie(&of.values, width, columns, layouts[2]);
     let mut packed = vec![f32::NAN; attention.packed_len()];
     let (keys, values) = (matrix(&keys, keys_stride), matrix(&values, values_stride));
-    attention.pack(keys, values, &mut packed).unwrap();
+    attention.pack(keys, In::of(&of.number), values, &mut packed).unwrap();
     let mut scratch = vec![f32::NAN; attention.scratch_len(queries_stride)];
     let mut output = vec![9.0; rows * (width + gap)];
     for first in (0..rows).step_by(attention.block_rows()) {
@@ -74,6 +75,8 @@ fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
 
 struct Inputs {
     queries: Vec<f32>,
+    /// What the keys are taken off.
+    number: Vec<f32>,
     keys: Vec<f32>,
     values: Vec<f32>,
     factor: Vec<f32>,
@@ -85,6 +88,7 @@ impl Inputs {
     fn of(Extents { rows, depth, columns, width }: Extents) -> Self {
         Self {
             queries: numbers(rows * depth, 1),
+            number: vec![0.375],
             keys: numbers(columns * depth, 2),
             values: numbers(columns * width, 3),
             factor: vec![0.25],
@@ -103,8 +107,8 @@ impl Inputs {
             product.compute(left, right, Out::of(&mut to), &mut scratch).unwrap();
             to
         };
-        let mut scores =
-            product([rows, depth, columns], &self.queries, &self.keys, Layout::ColumnMajor);
+        let keys: Vec<f32> = self.keys.iter().map(|key| self.number[0] - key).collect();
+        let mut scores = product([rows, depth, columns], &self.queries, &keys, Layout::ColumnMajor);
         for (at, score) in scores.iter_mut().enumerate() {
             *score = self.bias[at] + *score * self.factor[0] - self.mask[at % columns];
         }
@@ -116,6 +120,7 @@ impl Inputs {
 
     /// By the definition, in double precision.
     fn defined(&self, Extents { rows, depth, columns, width }: Extents) -> Vec<f64> {
+        let taken = |key: f32| f64::from(self.number[0]) - f64::from(key);
         let mut to = Vec::new();
         for row in 0..rows {
             let exps: Vec<f64> = (0..columns)
@@ -123,7 +128,7 @@ impl Inputs {
                     let [query, key] = [(row, &self.queries), (column, &self.keys)]
                         .map(|(at, of)| &of[at * depth..(at + 1) * depth]);
                     let score: f64 =
-                        query.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum();
+                        query.iter().zip(key).map(|(&q, &k)| f64::from(q) * taken(k)).sum();
                     let bias = f64::from(self.bias[row * columns + column]);
                     let score = bias + score * f64::from(self.factor[0]);
                     ((score - f64::from(self.mask[column])) * 0.75).exp()
@@ -172,16 +177,20 @@ fn every_variant_gives_the_bits_of_its_kernels_however_matrices_lie() {
 fn extents_and_lengths_are_checked() {
     let extents = Extents { rows: 4, depth: 3, columns: 5, width: 2 };
     let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
-    let new = |extents| Attention::new(Isa::best(), extents, layouts, &[], 1.0);
+    let of_keys = Some(Term { arithmetic: Arithmetic::Mul, is_second: false });
+    let new = |extents| Attention::new(Isa::best(), extents, layouts, of_keys, &[], 1.0);
     assert!(new(Extents { columns: 0, ..extents }).is_none());
     assert!(new(Extents { columns: Softmax::MOST + 1, ..extents }).is_none());
     let attention = new(extents).unwrap();
     let (keys, values) = (numbers(15, 0), numbers(10, 0));
     let mut packed = vec![0.0; attention.packed_len()];
-    assert!(attention.pack(matrix(&keys[1..], 3), matrix(&values, 2), &mut packed).is_err());
-    assert!(attention.pack(matrix(&keys, 3), matrix(&values, 3), &mut packed).is_err());
-    assert!(attention.pack(matrix(&keys, 3), matrix(&values, 2), &mut packed[1..]).is_err());
-    attention.pack(matrix(&keys, 3), matrix(&values, 2), &mut packed).unwrap();
+    let one = In::of(&[1.0]);
+    let (all, of_values) = (matrix(&keys, 3), matrix(&values, 2));
+    assert!(attention.pack(matrix(&keys[1..], 3), one, of_values, &mut packed).is_err());
+    assert!(attention.pack(all, one, matrix(&values, 3), &mut packed).is_err());
+    assert!(attention.pack(all, In::of(&[]), of_values, &mut packed).is_err());
+    assert!(attention.pack(all, one, of_values, &mut packed[1..]).is_err());
+    attention.pack(all, one, of_values, &mut packed).unwrap();
     let mut scratch = vec![0.0; attention.scratch_len(3)];
     let mut run = |queries: usize, output: usize, stride: usize, count: usize| {
         let (queries, mut output) = (numbers(queries, 0), vec![0.0; output]);

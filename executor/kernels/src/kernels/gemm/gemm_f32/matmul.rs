@@ -144,7 +144,7 @@ impl MatrixProduct {
             Layout::ColumnMajor => column,
         };
         let right = Matrix { all: right, stride: stride(self.right, columns, depth) };
-        self.pack_from(right, bias, packed)?;
+        self.pack_from(right, bias, packed, |_| Ok(()))?;
         let left_stride = stride(self.left, depth, rows);
         let block = self.block_rows();
         for first in (0..rows).step_by(block) {
@@ -161,7 +161,21 @@ impl MatrixProduct {
     /// # Errors
     /// Memory is missing.
     pub fn pack(&self, right: Matrix<'_>, packed: &mut [f32]) -> Result<(), String> {
-        self.pack_from(right, None, packed)
+        self.pack_from(right, None, packed, |_| Ok(()))
+    }
+
+    /// Packs the elements of a right matrix that `map` makes of those that lie there, in whatever
+    /// order they are given to it.
+    ///
+    /// # Errors
+    /// Memory is missing, or the first of `map`.
+    pub fn pack_mapped(
+        &self,
+        right: Matrix<'_>,
+        packed: &mut [f32],
+        map: impl FnMut(&mut [f32]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.pack_from(right, None, packed, map)
     }
 
     fn pack_from(
@@ -169,15 +183,22 @@ impl MatrixProduct {
         right: Matrix<'_>,
         bias: Option<In<'_, f32>>,
         packed: &mut [f32],
+        mut map: impl FnMut(&mut [f32]) -> Result<(), String>,
     ) -> Result<(), String> {
         match self.right {
             Layout::RowMajor => right.check(self.depth, self.panels.columns)?,
             Layout::ColumnMajor => right.check(self.panels.columns, self.depth)?,
         }
         check_lengths(packed.len(), self.packed_len())?;
+        let mut mapped = Ok(());
+        let each = |lines: &mut [f32]| {
+            if mapped.is_ok() {
+                mapped = map(lines);
+            }
+        };
         // SAFETY: the lengths are what is asked for.
-        unsafe { self.pack_right(right, bias, packed) };
-        Ok(())
+        unsafe { self.pack_right(right, bias, packed, each) };
+        mapped
     }
 
     /// Computes `rows` rows from the first one of `left` on, those of the output `stride` elements
@@ -222,7 +243,8 @@ impl MatrixProduct {
         Ok(())
     }
 
-    /// Packs the right matrix: of each panel a line of bias, or of zeros, then `depth` lines.
+    /// Packs the right matrix: of each panel a line of bias, or of zeros, then `depth` lines, which
+    /// `each` is given while they are near.
     ///
     /// # Safety
     /// The matrix is as large as stated, and so is the memory.
@@ -231,6 +253,7 @@ impl MatrixProduct {
         right: Matrix<'_>,
         own_bias: Option<In<'_, f32>>,
         packed: &mut [f32],
+        mut each: impl FnMut(&mut [f32]),
     ) {
         let (Matrix { all: right, stride }, depth) = (right, self.depth);
         let mut rest = packed;
@@ -278,6 +301,7 @@ impl MatrixProduct {
                         };
                     }
                 }
+                each(lines);
             },
         );
     }

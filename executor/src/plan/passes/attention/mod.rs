@@ -1,27 +1,26 @@
 //! Scaled dot-product attention, as converters write it, becomes one step: two BATCH_MATMULs with
-//! SOFTMAX between them, sums and products of the scores with masks, biases and scales, and
-//! transposes ahead and behind. The scores of all heads are the largest values of such networks;
-//! one behind the other these operations read and write them in memory five times.
+//! SOFTMAX between them, sums and products of the scores with masks, biases and scales, a scale of
+//! the keys, and transposes ahead and behind. The scores of all heads are the largest values of
+//! such networks; one behind the other these operations read and write them in memory five times.
+//! Where a step adds one token, the keys and values of all earlier ones are the largest: heads that
+//! share them are rows of one, and they are neither repeated nor scaled in memory.
 
-use std::ops::Range;
+mod operands;
+mod step;
+
 use std::sync::Arc;
 
 use nnburst_hal::Budget;
-use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows, Term};
-use nnburst_kernels::kernels::binary_f32::Operand;
-use nnburst_kernels::kernels::gemm_f32::{Layout, Matrix};
+use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Term};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::claim;
-use nnburst_kernels::tensor::{In, Out, poll};
+use nnburst_kernels::tensor::poll;
 
+use self::operands::{Heads, KeyTerm, Operands, ScoreTerm};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
-use crate::lowering::io::share_stride;
 use crate::lowering::part::{Matrices, StepPart};
-use crate::lowering::pieces::Pieces;
 use crate::lowering::recipe::{Recipe, Spread};
-use crate::lowering::step::Work;
 use crate::lowering::walk::Walk;
-use crate::lowering::{Io, Label, Words};
 
 /// Terms of the scores, and heads, at most.
 const MOST_TERMS: usize = 8;
@@ -45,7 +44,7 @@ pub(in crate::plan) fn attend(
             return;
         }
         if let Some(found) = find(draft, &values, at, isa)
-            && let Ok(charge) = claim(found.table_bytes(), budget)
+            && let Ok(charge) = claim(found.of.table_bytes(), budget)
         {
             draft.claims.extend(charge);
             all.push(found);
@@ -100,56 +99,6 @@ impl Values {
     }
 }
 
-/// The matrices of an operand, one for each head, where they lie.
-struct Heads {
-    place: DraftPlace,
-    starts: Vec<usize>,
-    /// Elements from one line to the next, and along a line.
-    strides: [usize; 2],
-}
-
-impl Heads {
-    /// The same in what the operand is moved from.
-    fn through(&self, walk: &Walk, place: &DraftPlace, extents: [usize; 2]) -> Option<Self> {
-        let [lines, elements] = extents;
-        let lines = [(lines, self.strides[0]), (elements, self.strides[1])];
-        let (starts, strides) = walk.matrices(&self.starts, lines)?;
-        let is_one_piece = place.apart().is_none();
-        (is_one_piece && strides.contains(&1)).then(|| Self {
-            place: place.clone(),
-            starts,
-            strides,
-        })
-    }
-
-    /// Follows the operand back through steps that only move it, which are dropped then.
-    fn back(
-        mut self,
-        draft: &Draft,
-        values: &Values,
-        extents: [usize; 2],
-        dropped: &mut Vec<usize>,
-    ) -> Self {
-        while let Some(maker) = values.only_for(draft, &self.place)
-            && let Some((walk, from)) = moves(&draft.steps[maker])
-            && let Some(moved) = self.through(&walk, from, extents)
-        {
-            dropped.push(maker);
-            self = moved;
-        }
-        self
-    }
-
-    /// How each matrix lies, if its lines are rows, and from one line to the next.
-    fn layout(&self) -> Option<(Layout, usize)> {
-        match self.strides {
-            [stride, 1] => Some((Layout::RowMajor, stride)),
-            [1, stride] => Some((Layout::ColumnMajor, stride)),
-            _ => None,
-        }
-    }
-}
-
 /// What a step that moves floats alone moves, and how.
 fn moves(step: &DraftStep) -> Option<(Walk, &DraftPlace)> {
     const SIZE: usize = size_of::<f32>();
@@ -171,15 +120,6 @@ fn moves(step: &DraftStep) -> Option<(Walk, &DraftPlace)> {
     (to.len() == walk.elements() * SIZE).then_some((walk, from))
 }
 
-/// An arithmetic of the scores and an operand that is spread over them.
-struct ScoreTerm {
-    term: Term,
-    place: DraftPlace,
-    starts: Vec<usize>,
-    /// Elements from one row to the next, and from one column to the next: 0 or 1.
-    strides: [usize; 2],
-}
-
 /// An attention, and the steps that it takes the place of.
 struct Found {
     /// The last step of it, which it replaces.
@@ -187,12 +127,7 @@ struct Found {
     /// The others.
     dropped: Vec<usize>,
     attention: Attention,
-    extents: Extents,
-    queries: Heads,
-    keys: Heads,
-    values: Heads,
-    terms: Vec<ScoreTerm>,
-    output: Heads,
+    of: Operands,
 }
 
 /// The matrices of a step of BATCH_MATMUL.
@@ -246,7 +181,13 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
     let [columns_apart, along] = mix.strides[1];
     let of_values = operand(last, mix, 1, [along, columns_apart])?;
     let queries = queries.back(draft, values, [rows, depth], &mut dropped);
-    let keys = keys.back(draft, values, [columns, depth], &mut dropped);
+    let mut keys = keys.back(draft, values, [columns, depth], &mut dropped);
+    let mut of_keys = None;
+    if let Some((maker, from, term)) = scaled(draft, values, &keys.place) {
+        dropped.push(maker);
+        (keys.place, of_keys) = (from.clone(), Some(term));
+        keys = keys.back(draft, values, [columns, depth], &mut dropped);
+    }
     let of_values = of_values.back(draft, values, [columns, width], &mut dropped);
     let place = draft.steps[last].outputs.first()?.clone();
     let starts = (0..heads).map(|head| head * rows * width).collect();
@@ -256,17 +197,41 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
         (last, output) = (behind, moved);
     }
     let extents = Extents { rows, depth, columns, width };
-    let of_terms: Vec<Term> = terms.iter().map(|it| it.term).collect();
-    let (by_keys, _) = keys.layout()?;
-    // A key is a column of the right matrix.
-    let by_keys = match by_keys {
-        Layout::RowMajor => Layout::ColumnMajor,
-        Layout::ColumnMajor => Layout::RowMajor,
-    };
-    let layouts = [queries.layout()?.0, by_keys, of_values.layout()?.0];
-    let attention = Attention::new(isa, extents, layouts, &of_terms, beta)?;
     let values = of_values;
-    Some(Found { at: last, dropped, attention, extents, queries, keys, values, terms, output })
+    let mut of = Operands { extents, queries, keys, of_keys, values, terms, output };
+    of.join_heads();
+    Some(Found { at: last, dropped, attention: of.attention(isa, beta)?, of })
+}
+
+/// The step that makes all of a place, for one operand alone, as an arithmetic of something as
+/// large and a number: what it is, and of what.
+fn scaled<'a>(
+    draft: &'a Draft,
+    values: &Values,
+    place: &DraftPlace,
+) -> Option<(usize, &'a DraftPlace, KeyTerm)> {
+    let maker = values.only_for(draft, place)?;
+    let step = &draft.steps[maker];
+    [0, 1].into_iter().find_map(|own| {
+        let (arithmetic, at) = match (step.recipe, &step.part) {
+            (Some(Recipe::Binary(arithmetic, of)), _)
+                if [of[own], of[1 - own]] == [Spread::Each, Spread::One] =>
+            {
+                (arithmetic, 0)
+            }
+            (_, Some(StepPart::Arithmetic(arithmetic, walks))) if walks[own].is_identity() => {
+                (*arithmetic, walks[1 - own].only_place()?)
+            }
+            _ => return None,
+        };
+        let [from, number] = [step.inputs.get(own)?, step.inputs.get(1 - own)?];
+        let fits = from.len() == place.len()
+            && from.apart().is_none()
+            && number.apart().is_none()
+            && at < number.len() / size_of::<f32>();
+        let term = Term { arithmetic, is_second: own == 1 };
+        fits.then(|| (maker, from, KeyTerm { term, place: number.clone(), at }))
+    })
 }
 
 /// Where the results go if the only step that reads them moves them: that step, and how they lie
@@ -342,119 +307,4 @@ impl Scores<'_> {
         let term = Term { arithmetic, is_second: own == 1 };
         fits.then(|| (from, ScoreTerm { term, place: other.clone(), starts, strides }))
     }
-}
-
-impl Found {
-    /// Bytes of the tables that its step keeps: where the matrices of each operand start.
-    fn table_bytes(&self) -> usize {
-        let operands = self.terms.len() + 4;
-        operands * self.output.starts.len() * size_of::<usize>()
-    }
-
-    /// Puts the step in the place of the last one.
-    fn replace(self, draft: &mut Draft, threads: usize) {
-        let Self { at, attention, extents, queries, keys, values, terms, output, .. } = self;
-        let Extents { rows, depth, columns, width } = extents;
-        let heads = queries.starts.len();
-        let scores = heads.saturating_mul(rows).saturating_mul(columns);
-        let label = Label {
-            kernel: "attention_f32",
-            form: attention.isa(),
-            shape: Words::new(move |f| {
-                write!(f, "{heads} of [{rows}, {depth}] by [{columns}, {width}]")
-            }),
-            operations: 2 * scores.saturating_mul(depth.saturating_add(width)) as u64,
-        };
-        let blocks = rows.div_ceil(attention.block_rows());
-        let Pieces { pieces, shared } = Pieces::of(&label, heads * blocks, threads);
-        let [queries_stride, keys_stride, values_stride] =
-            [&queries, &keys, &values].map(|of| of.layout().map_or(0, |(_, stride)| stride));
-        let floats = attention.packed_len() + attention.scratch_len(queries_stride);
-        let scratch_share = floats.saturating_mul(size_of::<f32>());
-        let sharers = if shared { threads } else { 1 };
-        let len = share_stride(scratch_share).saturating_mul(sharers - 1) + scratch_share;
-        let places = [&queries.place, &keys.place, &values.place].map(Clone::clone);
-        let inputs = places.into_iter().chain(terms.iter().map(|term| term.place.clone()));
-        let inputs: Vec<DraftPlace> = inputs.collect();
-        let step = Step {
-            attention,
-            extents,
-            blocks,
-            queries: (queries.starts, queries.strides[0], queries_stride),
-            keys: (keys.starts, keys_stride),
-            values: (values.starts, values_stride),
-            terms: terms.into_iter().map(|term| (term.starts, term.strides)).collect(),
-            output: (output.starts, output.strides[0]),
-        };
-        let scratch = DraftPlace::local(draft.add_local(len), len);
-        let run = move |io: Io<'_>, blocks: Range<usize>| step.run(io, blocks);
-        let last = &mut draft.steps[at];
-        last.label = label;
-        last.inputs = inputs;
-        last.outputs = vec![output.place];
-        (last.scratch, last.scratch_share) = (scratch, scratch_share);
-        let count = heads * blocks;
-        last.work = Work::Bands { count, pieces, shared, run: Box::new(run) };
-        (last.part, last.recipe, last.in_place) = (None, None, &[]);
-        last.rows.clear();
-    }
-}
-
-/// An attention when it runs: for each operand where the matrices of heads start, and how far their
-/// lines lie apart.
-struct Step {
-    attention: Attention,
-    extents: Extents,
-    /// Blocks of rows of a head.
-    blocks: usize,
-    /// The second number is that of elements from one row to the next.
-    queries: (Vec<usize>, usize, usize),
-    keys: (Vec<usize>, usize),
-    values: (Vec<usize>, usize),
-    terms: Vec<(Vec<usize>, [usize; 2])>,
-    output: (Vec<usize>, usize),
-}
-
-impl Step {
-    /// Some of the blocks of rows of all heads.
-    fn run(&self, mut io: Io<'_>, blocks: Range<usize>) -> Result<(), String> {
-        let Self { attention, terms, .. } = self;
-        let (queries, keys, values) = (io.input::<f32>(0), io.input::<f32>(1), io.input(2));
-        let operands: [In<'_, f32>; MOST_TERMS] = std::array::from_fn(|term| io.input(3 + term));
-        let output = io.output::<f32>(0);
-        let (packed, scratch) = io.scratch_slice::<f32>().split_at_mut(attention.packed_len());
-        let mut head_at_hand = None;
-        for at in blocks {
-            let (head, first) = (at / self.blocks, at % self.blocks * attention.block_rows());
-            if head_at_hand != Some(head) {
-                let keys = matrix(keys, self.keys.0[head], self.keys.1);
-                let values = matrix(values, self.values.0[head], self.values.1);
-                attention.pack(keys, values, packed)?;
-                head_at_hand = Some(head);
-            }
-            let (starts, row, stride) = &self.queries;
-            let queries = matrix(queries, starts[head] + first * row, *stride);
-            let mut own = [Operand { all: In::of(&[]), step: 0, stride: 0 }; MOST_TERMS];
-            for (((starts, strides), all), to) in terms.iter().zip(operands).zip(&mut own) {
-                let [stride, step] = *strides;
-                let start = starts[head] + first * stride;
-                *to = Operand { all: from(all, start), step, stride };
-            }
-            let (starts, stride) = &self.output;
-            let start = starts[head] + first * stride;
-            let output: Out<'_, f32> = output.slice(start..output.len());
-            let rows = Rows { queries, terms: &own[..terms.len()], output, stride: *stride };
-            let count = attention.block_rows().min(self.extents.rows - first);
-            attention.compute(rows, count, packed, scratch)?;
-        }
-        Ok(())
-    }
-}
-
-fn from(all: In<'_, f32>, start: usize) -> In<'_, f32> {
-    all.slice(start..all.len())
-}
-
-fn matrix(all: In<'_, f32>, start: usize, stride: usize) -> Matrix<'_> {
-    Matrix { all: from(all, start), stride }
 }
