@@ -38,7 +38,7 @@ impl<'a, T: Element> In<'a, T> {
     }
 
     /// The elements of a slice.
-    pub fn of(slice: &'a [T]) -> Self {
+    pub const fn of(slice: &'a [T]) -> Self {
         Self { start: slice.as_ptr(), len: slice.len(), life: PhantomData }
     }
 

@@ -22,8 +22,7 @@ use crate::lowering::part::{Matrices, StepPart};
 use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::walk::Walk;
 
-/// Terms of the scores, and heads, at most.
-const MOST_TERMS: usize = 8;
+/// Heads, at most.
 const MOST_HEADS: usize = 1 << 16;
 
 /// Makes one step of each attention, with the same bits, as far as the budget has memory for the
@@ -158,7 +157,7 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
     let mut dropped = vec![at];
     let starts: Vec<usize> = (0..heads).map(|head| head * count).collect();
     let scores = Scores { draft, values, starts, extents: [rows, columns] };
-    let (first, terms) = scores.behind(step.inputs.first()?, MOST_TERMS)?;
+    let (first, terms) = scores.behind(step.inputs.first()?, Attention::MOST_TERMS)?;
     let terms = terms.into_iter().map(|(step, term)| {
         dropped.push(step);
         term

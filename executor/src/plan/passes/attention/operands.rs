@@ -101,17 +101,20 @@ impl Operands {
         (self.terms.len() + 4) * self.heads() * size_of::<usize>()
     }
 
+    /// How many heads one behind the other share keys and values, each time.
+    pub(super) fn sharers(&self) -> usize {
+        let memory: Vec<_> = self.keys.starts.iter().zip(&self.values.starts).collect();
+        let count = memory.iter().take_while(|of| memory.first() == Some(of)).count().max(1);
+        let mut each = memory.chunks(count);
+        let are_even = each.all(|of| of.len() == count && of.iter().all(|it| it == &of[0]));
+        if are_even { count } else { 1 }
+    }
+
     /// Makes heads that share keys and values the rows of one, where theirs are as far apart as
     /// those of a head are.
     pub(super) fn join_heads(&mut self) {
-        let rows = self.extents.rows;
-        let (keys, values) = (&self.keys.starts, &self.values.starts);
-        let shares =
-            |head: usize, first: usize| keys[head] == keys[first] && values[head] == values[first];
-        let heads = self.heads();
-        let count = (0..heads).take_while(|&head| shares(head, 0)).count();
-        let is_even = |head: usize| shares(head, head - head % count);
-        if count < 2 || !heads.is_multiple_of(count) || !(0..heads).all(is_even) {
+        let (rows, count) = (self.extents.rows, self.sharers());
+        if count < 2 {
             return;
         }
         let apart = |starts: &[usize], stride| rows_apart(starts, count, rows, stride);

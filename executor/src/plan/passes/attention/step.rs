@@ -2,24 +2,27 @@
 
 use std::ops::Range;
 
-use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Rows};
+use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Memory, Rows};
 use nnburst_kernels::kernels::binary_f32::Operand;
 use nnburst_kernels::kernels::gemm_f32::Matrix;
 use nnburst_kernels::tensor::{In, Out};
 
+use super::Found;
 use super::operands::{KeyTerm, Operands};
-use super::{Found, MOST_TERMS};
 use crate::lowering::draft::{Draft, DraftPlace};
 use crate::lowering::io::share_stride;
 use crate::lowering::pieces::Pieces;
 use crate::lowering::step::Work;
 use crate::lowering::{Io, Label, Words};
 
+/// Rows up to which keys and values are packed a panel at a time, for all rows at once.
+const AT_ONCE: usize = 64;
+
 impl Found {
     /// Puts the step in the place of the last one.
     pub(super) fn replace(self, draft: &mut Draft, threads: usize) {
         let Self { at, attention, of, .. } = self;
-        let heads = of.heads();
+        let (heads, together) = (of.heads(), of.sharers());
         let Operands { extents, queries, keys, of_keys, values, terms, output } = of;
         let Extents { rows, depth, columns, width } = extents;
         let scores = heads.saturating_mul(rows).saturating_mul(columns);
@@ -31,11 +34,21 @@ impl Found {
             }),
             operations: 2 * scores.saturating_mul(depth.saturating_add(width)) as u64,
         };
-        let blocks = rows.div_ceil(attention.block_rows());
-        let Pieces { pieces, shared } = Pieces::of(&label, heads * blocks, threads);
         let [queries_stride, keys_stride, values_stride] =
             [&queries, &keys, &values].map(|of| of.layout().map_or(0, |(_, stride)| stride));
-        let floats = attention.packed_len() + attention.scratch_len(queries_stride);
+        // Packing takes as long as some tens of rows.
+        let way = match together.saturating_mul(rows) {
+            ..=AT_ONCE => Way::Heads(together),
+            _ => Way::Blocks(rows.div_ceil(attention.block_rows())),
+        };
+        let (count, floats) = match way {
+            Way::Heads(each) => (heads / each, attention.heads_scratch_len(each, queries_stride)),
+            Way::Blocks(each) => {
+                let len = attention.packed_len() + attention.scratch_len(queries_stride);
+                (heads * each, len)
+            }
+        };
+        let Pieces { pieces, shared } = Pieces::of(&label, count, threads);
         let scratch_share = floats.saturating_mul(size_of::<f32>());
         let sharers = if shared { threads } else { 1 };
         let len = share_stride(scratch_share).saturating_mul(sharers - 1) + scratch_share;
@@ -49,7 +62,7 @@ impl Found {
         let step = Step {
             attention,
             extents,
-            blocks,
+            way,
             queries: (queries.starts, queries.strides[0], queries_stride),
             keys: (keys.starts, keys_stride),
             number,
@@ -64,11 +77,19 @@ impl Found {
         last.inputs = inputs;
         last.outputs = vec![output.place];
         (last.scratch, last.scratch_share) = (scratch, scratch_share);
-        let count = heads * blocks;
         last.work = Work::Bands { count, pieces, shared, run: Box::new(run) };
         (last.part, last.recipe, last.in_place) = (None, None, &[]);
         last.rows.clear();
     }
+}
+
+/// What is computed at a time.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// So many heads that share keys and values.
+    Heads(usize),
+    /// Blocks of rows, so many a head.
+    Blocks(usize),
 }
 
 /// An attention when it runs: for each operand where the matrices of heads start, and how far their
@@ -76,8 +97,7 @@ impl Found {
 struct Step {
     attention: Attention,
     extents: Extents,
-    /// Blocks of rows of a head.
-    blocks: usize,
+    way: Way,
     /// The second number is that of elements from one row to the next.
     queries: (Vec<usize>, usize, usize),
     keys: (Vec<usize>, usize),
@@ -88,45 +108,80 @@ struct Step {
     output: (Vec<usize>, usize),
 }
 
+/// The operands of a run.
+struct Views<'a> {
+    queries: In<'a, f32>,
+    keys: In<'a, f32>,
+    values: In<'a, f32>,
+    number: In<'a, f32>,
+    terms: [In<'a, f32>; Attention::MOST_TERMS],
+    output: Out<'a, f32>,
+}
+
 impl Step {
-    /// Some of the blocks of rows of all heads.
-    fn run(&self, mut io: Io<'_>, blocks: Range<usize>) -> Result<(), String> {
-        let Self { attention, terms, .. } = self;
-        let (queries, keys, values) = (io.input::<f32>(0), io.input::<f32>(1), io.input(2));
-        let operands: [In<'_, f32>; MOST_TERMS] = std::array::from_fn(|term| io.input(3 + term));
-        let output = io.output::<f32>(0);
-        let number = match self.number {
-            Some((input, at)) => io.input(input).slice(at..at + 1),
-            None => In::of(&[]),
+    /// Some of the parts that are computed at a time.
+    fn run(&self, mut io: Io<'_>, parts: Range<usize>) -> Result<(), String> {
+        let of = Views {
+            queries: io.input(0),
+            keys: io.input(1),
+            values: io.input(2),
+            number: match self.number {
+                Some((input, at)) => io.input(input).slice(at..at + 1),
+                None => In::of(&[]),
+            },
+            terms: std::array::from_fn(|term| io.input(3 + term)),
+            output: io.output(0),
         };
-        let (packed, scratch) = io.scratch_slice::<f32>().split_at_mut(attention.packed_len());
-        let mut at_hand = None;
-        for at in blocks {
-            let (head, first) = (at / self.blocks, at % self.blocks * attention.block_rows());
-            // Heads may share them.
-            let starts = (self.keys.0[head], self.values.0[head]);
-            if at_hand != Some(starts) {
-                let keys = matrix(keys, starts.0, self.keys.1);
-                let values = matrix(values, starts.1, self.values.1);
-                attention.pack(keys, number, values, packed)?;
-                at_hand = Some(starts);
+        let scratch = io.scratch_slice::<f32>();
+        let attention = &self.attention;
+        match self.way {
+            Way::Heads(each) => parts.into_iter().try_for_each(|part| {
+                let first = part * each;
+                let rows = |head| self.rows(&of, first + head, 0);
+                attention.compute_heads(self.memory(&of, first), each, rows, scratch)
+            }),
+            Way::Blocks(each) => {
+                let (packed, scratch) = scratch.split_at_mut(attention.packed_len());
+                let mut at_hand = None;
+                for part in parts {
+                    let (head, first) = (part / each, part % each * attention.block_rows());
+                    // Heads may share them.
+                    let starts = Some((self.keys.0[head], self.values.0[head]));
+                    if at_hand != starts {
+                        attention.pack(self.memory(&of, head), packed)?;
+                        at_hand = starts;
+                    }
+                    let count = attention.block_rows().min(self.extents.rows - first);
+                    attention.compute(self.rows(&of, head, first), count, packed, scratch)?;
+                }
+                Ok(())
             }
-            let (starts, row, stride) = &self.queries;
-            let queries = matrix(queries, starts[head] + first * row, *stride);
-            let mut own = [Operand { all: In::of(&[]), step: 0, stride: 0 }; MOST_TERMS];
-            for (((starts, strides), all), to) in terms.iter().zip(operands).zip(&mut own) {
-                let [stride, step] = *strides;
-                let start = starts[head] + first * stride;
-                *to = Operand { all: from(all, start), step, stride };
-            }
-            let (starts, stride) = &self.output;
-            let start = starts[head] + first * stride;
-            let output: Out<'_, f32> = output.slice(start..output.len());
-            let rows = Rows { queries, terms: &own[..terms.len()], output, stride: *stride };
-            let count = attention.block_rows().min(self.extents.rows - first);
-            attention.compute(rows, count, packed, scratch)?;
         }
-        Ok(())
+    }
+
+    /// Keys and values of a head.
+    fn memory<'a>(&self, of: &Views<'a>, head: usize) -> Memory<'a> {
+        Memory {
+            keys: matrix(of.keys, self.keys.0[head], self.keys.1),
+            number: of.number,
+            values: matrix(of.values, self.values.0[head], self.values.1),
+        }
+    }
+
+    /// The rows of a head from the first of these on.
+    fn rows<'a>(&self, of: &Views<'a>, head: usize, first: usize) -> Rows<'a> {
+        let (starts, row, stride) = &self.queries;
+        let queries = matrix(of.queries, starts[head] + first * row, *stride);
+        let mut terms = Attention::NO_TERMS;
+        for (((starts, strides), all), to) in self.terms.iter().zip(of.terms).zip(&mut terms) {
+            let [stride, step] = *strides;
+            let start = starts[head] + first * stride;
+            *to = Operand { all: from(all, start), step, stride };
+        }
+        let (starts, stride) = &self.output;
+        let start = starts[head] + first * stride;
+        let output = of.output.slice(start..of.output.len());
+        Rows { queries, terms, output, stride: *stride }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::kernels::NO_CLAMP;
 use crate::kernels::binary_f32::{Arithmetic, Binary, Operand};
-use crate::kernels::gemm_f32::{Layout, Matrix, MatrixProduct, copied_stride};
+use crate::kernels::gemm_f32::{Layout, Matrix, MatrixProduct, Part, copied_stride};
 use crate::kernels::softmax_f32::Softmax;
 use crate::simd::Isa;
 use crate::tensor::{In, Out, check_lengths, poll};
@@ -57,13 +57,24 @@ pub struct Attention {
     mix: MatrixProduct,
 }
 
+/// What heads share: keys and values.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory<'a> {
+    /// The transposed keys.
+    pub keys: Matrix<'a>,
+    /// One element, the operand of what is done to the keys; where nothing is, it isn't read.
+    pub number: In<'a, f32>,
+    /// The values.
+    pub values: Matrix<'a>,
+}
+
 /// The operands of some rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// From the first query of these rows on.
     pub queries: Matrix<'a>,
     /// One for each term, from its element of the first score of these rows on.
-    pub terms: &'a [Operand<'a>],
+    pub terms: [Operand<'a>; Attention::MOST_TERMS],
     /// From the first element of these rows on.
     pub output: Out<'a, f32>,
     /// Elements from one row of the output to the next.
@@ -71,9 +82,17 @@ pub struct Rows<'a> {
 }
 
 impl Attention {
+    /// Terms of the scores, at most.
+    pub const MOST_TERMS: usize = 8;
+
+    /// No operands of terms.
+    pub const NO_TERMS: [Operand<'static>; Self::MOST_TERMS] =
+        [Operand { all: In::of(&[]), step: 0, stride: 0 }; Self::MOST_TERMS];
+
     /// Takes the best variants up to `isa`. The `layouts` are those of queries, of the transposed
     /// keys and of values. The keys are those that `of_keys` makes of them and a number. `None`
-    /// where an extent is 0 or too large for a part of it.
+    /// where an extent is 0 or too large for a part of it, or there are more than
+    /// [`Attention::MOST_TERMS`] terms.
     pub fn new(
         isa: Isa,
         extents: Extents,
@@ -84,6 +103,9 @@ impl Attention {
     ) -> Option<Self> {
         let Extents { rows, depth, columns, width } = extents;
         let [queries, keys, values] = layouts;
+        if terms.len() > Self::MOST_TERMS {
+            return None;
+        }
         let scores = MatrixProduct::new(isa, [rows, depth, columns], queries, keys)?;
         let mix = MatrixProduct::new(isa, [rows, columns, width], Layout::RowMajor, values)?;
         let softmax = Softmax::new(isa, columns, beta)?;
@@ -121,30 +143,24 @@ impl Attention {
         self.block * self.stride() + self.scores.copied_len(self.block, stride)
     }
 
-    /// Packs the transposed keys and the values of a head. `number` is one element, the operand of
-    /// what is done to the keys; where nothing is, it isn't read.
+    /// Packs the transposed keys and the values of a head.
     ///
     /// # Errors
     /// Memory is missing.
-    pub fn pack(
-        &self,
-        keys: Matrix<'_>,
-        number: In<'_, f32>,
-        values: Matrix<'_>,
-        packed: &mut [f32],
-    ) -> Result<(), String> {
+    pub fn pack(&self, of: Memory<'_>, packed: &mut [f32]) -> Result<(), String> {
         check_lengths(packed.len(), self.packed_len())?;
         let (of_keys, of_values) = packed.split_at_mut(self.scores.packed_len());
-        match self.of_keys {
-            None => self.scores.pack(keys, of_keys)?,
-            Some((binary, is_second)) => self.scores.pack_mapped(keys, of_keys, |lines| {
-                let lines = Out::of(lines);
-                let own = lines.as_in();
-                let [a, b] = if is_second { [number, own] } else { [own, number] };
-                binary.compute(a, b, lines)
-            })?,
-        }
-        self.mix.pack(values, of_values)
+        self.scores.pack_mapped(of.keys, of_keys, |lines| self.map_keys(of.number, lines))?;
+        self.mix.pack(of.values, of_values)
+    }
+
+    /// What is done to the keys, for some of them.
+    fn map_keys(&self, number: In<'_, f32>, keys: &mut [f32]) -> Result<(), String> {
+        let Some((binary, is_second)) = self.of_keys else { return Ok(()) };
+        let keys = Out::of(keys);
+        let own = keys.as_in();
+        let [a, b] = if is_second { [number, own] } else { [own, number] };
+        binary.compute(a, b, keys)
     }
 
     /// Computes `count` rows, no more than a block, by packed keys and values. The scratch memory
@@ -159,25 +175,72 @@ impl Attention {
         packed: &[f32],
         scratch: &mut [f32],
     ) -> Result<(), String> {
-        let Rows { queries, terms, output, stride } = rows;
+        let Rows { queries, output, stride, .. } = rows;
         check_lengths(self.block, count)?;
-        check_lengths(terms.len(), self.terms.len())?;
         check_lengths(packed.len(), self.packed_len())?;
         check_lengths(scratch.len(), self.scratch_len(queries.stride))?;
         let (keys, values) = packed.split_at(self.scores.packed_len());
         let (scores, copied) = scratch.split_at_mut(self.block * self.stride());
         let (scores, apart) = (Out::of(scores), self.stride());
-        self.scores.compute_rows(queries, keys, count, scores, apart, copied)?;
-        for (term, &operand) in self.terms.iter().zip(terms) {
-            self.apply(*term, operand, count, scores)?;
-        }
+        let part = Part { left: queries, output: scores, stride: apart };
+        self.scores.compute_rows(part, keys, count, copied)?;
+        self.apply(&rows, count, scores)?;
         self.softmax.compute_in_place(scores, count, apart)?;
         let left = Matrix { all: scores.as_in(), stride: apart };
-        self.mix.compute_rows(left, values, count, output, stride, &mut [])
+        self.mix.compute_rows(Part { left, output, stride }, values, count, &mut [])
+    }
+
+    /// Floats of scratch memory that [`Attention::compute_heads`] takes for queries of this stride.
+    pub fn heads_scratch_len(&self, heads: usize, stride: usize) -> usize {
+        let rows = self.extents.rows;
+        let each = rows * self.stride() + self.scores.copied_len(rows, stride);
+        self.scores.panel_len().max(self.mix.panel_len()) + heads * each
+    }
+
+    /// Computes all rows of several heads that share keys and values, which are packed a panel at a
+    /// time: for few rows, in which packing them to memory takes longest. The scratch memory has
+    /// [`Attention::heads_scratch_len`] elements; all queries are of one stride.
+    ///
+    /// # Errors
+    /// Memory is missing, or the run is to end.
+    pub fn compute_heads<'a>(
+        &self,
+        of: Memory<'_>,
+        heads: usize,
+        head: impl Fn(usize) -> Rows<'a>,
+        scratch: &mut [f32],
+    ) -> Result<(), String> {
+        let (rows, apart) = (self.extents.rows, self.stride());
+        check_lengths(scratch.len(), self.heads_scratch_len(heads, head(0).queries.stride))?;
+        let panel_len = self.scores.panel_len().max(self.mix.panel_len());
+        let (panel, scratch) = scratch.split_at_mut(panel_len);
+        let (scores, copied) = scratch.split_at_mut(heads * rows * apart);
+        let scores = Out::of(scores);
+        let of_head = |at: usize| scores.slice(at * rows * apart..(at + 1) * rows * apart);
+        let map = |lines: &mut [f32]| self.map_keys(of.number, lines);
+        let part = |at| Part { left: head(at).queries, output: of_head(at), stride: apart };
+        self.scores.compute_parts(of.keys, map, [heads, rows], part, panel, copied)?;
+        for at in 0..heads {
+            self.apply(&head(at), rows, of_head(at))?;
+        }
+        self.softmax.compute_in_place(scores, heads * rows, apart)?;
+        let part = |at| {
+            let Rows { output, stride, .. } = head(at);
+            Part { left: Matrix { all: of_head(at).as_in(), stride: apart }, output, stride }
+        };
+        self.mix.compute_parts(of.values, |_| Ok(()), [heads, rows], part, panel, &mut [])
+    }
+
+    /// Has the terms act on the scores of `count` rows.
+    fn apply(&self, rows: &Rows<'_>, count: usize, scores: Out<'_, f32>) -> Result<(), String> {
+        for (term, &operand) in self.terms.iter().zip(&rows.terms) {
+            self.apply_term(*term, operand, count, scores)?;
+        }
+        Ok(())
     }
 
     /// Has a term act on the scores of `count` rows.
-    fn apply(
+    fn apply_term(
         &self,
         (binary, is_second): (Binary, bool),
         operand: Operand<'_>,

@@ -28,7 +28,7 @@ struct Case {
     layouts: [Layout; 3],
 }
 
-/// The attention of a case by blocks: queries by what a number is more than the keys, times a
+/// The attention of a case, in each of the two ways: queries by what a number is more than the keys, times a
 /// factor, with a mask for each row and one for all of them.
 fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let &Case { extents, gap, layouts } = case;
@@ -44,33 +44,41 @@ fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let (queries, queries_stride) = lie(&of.queries, depth, rows, layouts[0]);
     let (keys, keys_stride) = lie(&transposed(&of.keys, depth), columns, depth, layouts[1]);
     let (values, values_stride) = lie(&of.values, width, columns, layouts[2]);
-    let mut packed = vec![f32::NAN; attention.packed_len()];
     let (keys, values) = (matrix(&keys, keys_stride), matrix(&values, values_stride));
-    attention.pack(keys, In::of(&of.number), values, &mut packed).unwrap();
+    let memory = Memory { keys, number: In::of(&of.number), values };
+    let pitch = width + gap;
+    let mut output = vec![9.0; 3 * rows * pitch];
+    let all = Out::of(&mut output);
+    let from = |head: usize, first: usize| {
+        let along = if layouts[0] == Layout::RowMajor { queries_stride } else { 1 };
+        let each = In::of(&of.bias).slice(first * columns..rows * columns);
+        let mut terms = Attention::NO_TERMS;
+        terms[0].all = In::of(&of.factor);
+        terms[1] = Operand { all: each, step: 1, stride: columns };
+        terms[2] = Operand { all: In::of(&of.mask), step: 1, stride: 0 };
+        let queries = matrix(&queries[first * along..], queries_stride);
+        let output = all.slice((head * rows + first) * pitch..all.len());
+        Rows { queries, terms, output, stride: pitch }
+    };
+    // By blocks of rows with packed memory, and two heads at once that share theirs.
+    let mut packed = vec![f32::NAN; attention.packed_len()];
+    attention.pack(memory, &mut packed).unwrap();
     let mut scratch = vec![f32::NAN; attention.scratch_len(queries_stride)];
-    let mut output = vec![9.0; rows * (width + gap)];
     for first in (0..rows).step_by(attention.block_rows()) {
         let count = attention.block_rows().min(rows - first);
-        let along = if layouts[0] == Layout::RowMajor { queries_stride } else { 1 };
-        let factor = Operand { all: In::of(&of.factor), step: 0, stride: 0 };
-        let each = In::of(&of.bias).slice(first * columns..rows * columns);
-        let terms = [
-            factor,
-            Operand { all: each, step: 1, stride: columns },
-            Operand { all: In::of(&of.mask), step: 1, stride: 0 },
-        ];
-        let to = first * (width + gap);
-        let rows = Rows {
-            queries: matrix(&queries[first * along..], queries_stride),
-            terms: &terms,
-            output: Out::of(&mut output[to..]),
-            stride: width + gap,
-        };
-        attention.compute(rows, count, &packed, &mut scratch).unwrap();
+        attention.compute(from(0, first), count, &packed, &mut scratch).unwrap();
     }
-    let lines = output.chunks(width + gap);
+    let mut scratch = vec![f32::NAN; attention.heads_scratch_len(2, queries_stride)];
+    let head = |head: usize| from(1 + head, 0);
+    attention.compute_heads(memory, 2, head, &mut scratch).unwrap();
+    let lines = output.chunks(pitch);
     assert!(lines.clone().all(|line| line[width..].iter().all(|&y| y == 9.0)), "{isa:?}");
-    lines.flat_map(|line| line[..width].to_vec()).collect()
+    let got: Vec<f32> = lines.flat_map(|line| line[..width].to_vec()).collect();
+    let bits: Vec<u32> = got.iter().map(|y| y.to_bits()).collect();
+    let mut each = bits.chunks(rows * width);
+    let first = each.next().unwrap();
+    assert!(each.all(|other| other == first), "{isa:?}, {extents:?}, {layouts:?}: at once");
+    got[..rows * width].to_vec()
 }
 
 struct Inputs {
@@ -184,18 +192,23 @@ fn extents_and_lengths_are_checked() {
     let attention = new(extents).unwrap();
     let (keys, values) = (numbers(15, 0), numbers(10, 0));
     let mut packed = vec![0.0; attention.packed_len()];
-    let one = In::of(&[1.0]);
-    let (all, of_values) = (matrix(&keys, 3), matrix(&values, 2));
-    assert!(attention.pack(matrix(&keys[1..], 3), one, of_values, &mut packed).is_err());
-    assert!(attention.pack(all, one, matrix(&values, 3), &mut packed).is_err());
-    assert!(attention.pack(all, In::of(&[]), of_values, &mut packed).is_err());
-    assert!(attention.pack(all, one, of_values, &mut packed[1..]).is_err());
-    attention.pack(all, one, of_values, &mut packed).unwrap();
+    let number = In::of(&[1.0]);
+    let all = Memory { keys: matrix(&keys, 3), number, values: matrix(&values, 2) };
+    for wrong in [
+        Memory { keys: matrix(&keys[1..], 3), ..all },
+        Memory { values: matrix(&values, 3), ..all },
+        Memory { number: In::of(&[]), ..all },
+    ] {
+        assert!(attention.pack(wrong, &mut packed).is_err());
+    }
+    assert!(attention.pack(all, &mut packed[1..]).is_err());
+    attention.pack(all, &mut packed).unwrap();
     let mut scratch = vec![0.0; attention.scratch_len(3)];
     let mut run = |queries: usize, output: usize, stride: usize, count: usize| {
         let (queries, mut output) = (numbers(queries, 0), vec![0.0; output]);
         let output = Out::of(&mut output);
-        let rows = Rows { queries: matrix(&queries, 3), terms: &[], output, stride };
+        let (queries, terms) = (matrix(&queries, 3), Attention::NO_TERMS);
+        let rows = Rows { queries, terms, output, stride };
         attention.compute(rows, count, &packed, &mut scratch)
     };
     assert!(run(12, 8, 2, 4).is_ok());

@@ -28,7 +28,7 @@ mod tile;
 
 use std::ops::Range;
 
-pub use self::matmul::{Layout, Matrix, MatrixProduct};
+pub use self::matmul::{Layout, Matrix, MatrixProduct, Part};
 use self::panels::{Bf16Pairs, Microkernel, Panels, pack_panels};
 use self::tile::Tile;
 use crate::kernels::lines::Convolution;
