@@ -211,22 +211,27 @@ fn channels_are_groups_of_their_own() {
 }
 
 /// Rows that fill tiles, and don't, and blocks, and don't; units that are shared between threads;
-/// and weights for which threads share one row.
+/// weights for which threads share one row; and weights of 8 bits and of 4.
 #[test]
 fn dense_layers_of_any_rows_give_the_same_in_every_form_and_by_two_threads() {
-    for [rows, depth, units] in [
-        [1, 36, 300],
-        [2, 7, 5],
-        [7, 36, 300],
-        [8, 64, 130],
-        [67, 40, 520],
-        [67, 1028, 520],
-        [3, 2052, 520],
-        [1, 2052, 520],
+    for ([rows, depth, units], bits) in [
+        ([1, 36, 300], 8),
+        ([2, 7, 5], 8),
+        ([7, 36, 300], 8),
+        ([8, 64, 130], 8),
+        ([67, 40, 520], 8),
+        ([67, 1028, 520], 8),
+        ([3, 2052, 520], 8),
+        ([1, 2052, 520], 8),
+        ([1, 264, 300], 4),
+        ([1, 2056, 517], 4),
+        ([2, 264, 300], 4),
     ] {
-        let weights: Vec<i8> = (0..units * depth)
-            .map(|at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0].cast_signed())
-            .collect();
+        let weight = |at: usize| {
+            let [byte, ..] = (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes();
+            byte.cast_signed() >> (8 - bits)
+        };
+        let weights: Vec<i8> = (0..units * depth).map(weight).collect();
         // The greatest of each row is 127 steps of 1: nothing is lost when it is quantised.
         let x: Vec<i8> = (0..rows * depth)
             .map(|at| if at % depth == 2 { 127 } else { i8::try_from(at * 31 % 255).unwrap_or(-9) })

@@ -19,6 +19,7 @@ use super::blockwise;
 use super::byte_matmul::{self, BytePairs};
 use super::conv::{BiasKind, Requantise, Weights, bias_at};
 use super::dots::{OF_BYTES, dots, exact, wide_dots};
+use super::half_bytes::HalfBytes;
 use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
 use super::products::{ByteProducts, RowBytes};
@@ -219,6 +220,22 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
     let has_bias = call.has_float_bias(2, of.units)?;
     let work = 2 * u64::try_from(shape.elements().saturating_mul(of.depth)).unwrap_or(u64::MAX);
     let (label, isa) = (plain("tflite_hybrid", shape, work), call.isa());
+    if of.rows == 1
+        && let Some((products, sums_of_weights)) = HalfBytes::new(call, 1, weights, of.depth)?
+    {
+        let label = Label { kernel: "tflite_hybrid_i4", form: products.isa(), ..label };
+        let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
+        call.emit_with_scratch(label, products.scratch_bytes(), move |mut io| {
+            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
+            let bias = has_bias.then(|| io.input::<f32>(2));
+            let (row, rest) = products.split(io.scratch_slice());
+            let found = way.quantise(isa, from, 0, row);
+            let sums = products.compute(row, rest)?;
+            to_floats.run(isa, 0..of.units, sums, found, bias, to);
+            Ok(())
+        });
+        return Ok(());
+    }
     if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?
         && products.weights_zero() == 0
     {

@@ -28,6 +28,7 @@ mod depthwise;
 mod dots;
 mod fourier;
 mod gelu;
+mod half_bytes;
 mod heap;
 mod hybrid_conv;
 mod hybrid_groups;
