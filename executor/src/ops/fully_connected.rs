@@ -1,5 +1,7 @@
 //! FULLY_CONNECTED.
 
+use std::sync::Arc;
+
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
 use nnburst_kernels::kernels::lines::Convolution;
@@ -16,6 +18,7 @@ use super::Op;
 use super::conv::{Requantise, Types, bytes, check_bias, constants, types};
 use super::staged::{Staged, in_single_precision};
 use super::support::Image;
+use crate::lowering::part::{Matrices, StepPart};
 use crate::lowering::{Label, Lowered, OpBuilder, Words};
 
 pub(super) static FULLY_CONNECTED: Op = Op { lower };
@@ -126,6 +129,9 @@ pub(super) fn emit(op: &mut OpBuilder<'_>, label: Label, packed: product_f32::Pr
 fn computed(op: &mut OpBuilder<'_>, product: Product, tiles: MatrixProduct) -> Lowered {
     let (isa, (low, high)) = (op.isa(), real_activation_range(product.activation));
     let label = Label { form: tiles.isa(), ..product.label("matmul_f32") };
+    let Product { rows, depth, units, .. } = product;
+    let is_plain = product.activation == FusedActivation::None
+        && op.constant(2).is_some_and(|bias| bias.as_slice().iter().all(|&byte| byte == 0));
     op.emit_with_scratch(label, 4 * tiles.scratch_len(), move |mut io| {
         let (input, weights, bias) = (io.input(0), io.input(1), io.input::<f32>(2));
         let output = io.output::<f32>(0);
@@ -139,6 +145,11 @@ fn computed(op: &mut OpBuilder<'_>, product: Product, tiles: MatrixProduct) -> L
         }
         Ok(())
     });
+    if is_plain {
+        let (pairs, strides) = (vec![[0; 2]], [[depth, 1]; 2]);
+        let of = Matrices { rows, columns: units, depth, pairs, strides };
+        op.part(StepPart::Products(Arc::new(of)));
+    }
     Ok(())
 }
 

@@ -38,6 +38,11 @@ enum Twist {
     Repeated,
     /// The same with a mask.
     RepeatedMasked,
+    /// Keys and values are one for all heads, of one batch, the rows of which meet the values as
+    /// those of one matrix, in a layer whose weights they are.
+    Dense,
+    /// The same with a bias, which is no attention.
+    DenseBiased,
     /// Queries, keys and values are columns of one product.
     Columns,
     /// The scores are a result, too.
@@ -62,6 +67,11 @@ fn reshape(net: &mut Net, x: u32, extents: [u32; 4]) -> u32 {
     net.op(Op::Reshape, &[x, extents])
 }
 
+fn flat(net: &mut Net, x: u32, extents: [u32; 2]) -> u32 {
+    let extents = net.ints(&[2], &extents.map(|extent| i32::try_from(extent).unwrap()));
+    net.op(Op::Reshape, &[x, extents])
+}
+
 /// The operand `[batch, count, heads * width]` as `[batch, heads, count, width]`.
 fn by_head(net: &mut Net, twist: Twist, x: u32, [batch, count, heads, width]: [u32; 4]) -> u32 {
     if twist == Twist::Unmoved {
@@ -74,7 +84,8 @@ fn by_head(net: &mut Net, twist: Twist, x: u32, [batch, count, heads, width]: [u
 fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
     let Extents { batch, heads, rows, depth, columns, width } = of;
     let is_repeated = matches!(twist, Twist::Repeated | Twist::RepeatedMasked);
-    let key_heads = if twist == Twist::Shared || is_repeated { 1 } else { heads };
+    let is_dense = matches!(twist, Twist::Dense | Twist::DenseBiased);
+    let key_heads = if twist == Twist::Shared || is_repeated || is_dense { 1 } else { heads };
     let none = net.int(0);
     let scale = Operand::tensor(OperandType::TensorFloat32, vec![1]);
     let scale = net.constant(scale, &0.25f32.to_le_bytes());
@@ -127,7 +138,19 @@ fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
     } else {
         net.op(Op::Softmax, &[scores, beta])
     };
-    let mut mixed = net.matmul(shares, values, false);
+    let mut mixed = if is_dense {
+        let turned = transpose(net, values, [0, 1, 3, 2]);
+        let [width_and_columns, all_rows] = [[width, columns], [heads * rows, columns]];
+        let weights = flat(net, turned, width_and_columns);
+        let shares = flat(net, shares, all_rows);
+        let bias = Operand::tensor(OperandType::TensorFloat32, vec![width]);
+        let of = if twist == Twist::Dense { 0f32 } else { 0.5 };
+        let bias = net.constant(bias, &of.to_le_bytes().repeat(width as usize));
+        let mixed = net.op(Op::FullyConnected, &[shares, weights, bias, none]);
+        reshape(net, mixed, [1, heads, rows, width])
+    } else {
+        net.matmul(shares, values, false)
+    };
     if twist != Twist::Unmoved {
         mixed = transpose(net, mixed, [0, 2, 1, 3]);
     }
@@ -160,6 +183,8 @@ fn attention_is_one_step_with_the_same_bits() {
         (Twist::Shared, Some(0)),
         (Twist::Repeated, Some(0)),
         (Twist::RepeatedMasked, Some(0)),
+        (Twist::Dense, Some(0)),
+        (Twist::DenseBiased, None),
         (Twist::Columns, Some(0)),
         (Twist::Queries, Some(1)),
         (Twist::Scores, None),
@@ -173,6 +198,9 @@ fn attention_is_one_step_with_the_same_bits() {
             let mut of = extents(of);
             if matches!(twist, Twist::Columns) {
                 (of.columns, of.width) = (of.rows, of.depth);
+            }
+            if matches!(twist, Twist::Dense | Twist::DenseBiased) {
+                of.batch = 1;
             }
             let mut net = Net::new(floats());
             let outputs = attention(&mut net, of, twist);

@@ -143,36 +143,47 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
     let Some(Recipe::Softmax { columns, beta }) = step.recipe else { return None };
     let mut last = values.only_reader(draft, at)?;
     let mix = products(&draft.steps[last])?;
-    let (heads, rows, width) = (mix.pairs.len(), mix.rows, mix.columns);
-    let count = rows.checked_mul(columns)?;
+    let (all_rows, width) = (mix.pairs.len().checked_mul(mix.rows)?, mix.columns);
+    let count = mix.rows.checked_mul(columns)?;
     let mut shares = mix.pairs.iter().enumerate();
     let fits = mix.depth == columns
         && mix.strides[0] == [columns, 1]
         && shares.all(|(head, pair)| pair[0] == head * count)
-        && (1..=MOST_HEADS).contains(&heads)
         && values.only_for(draft, draft.steps[last].inputs.first()?) == Some(at);
-    if !fits {
+    let from = step.inputs.first().filter(|_| fits)?;
+    let first = source(draft, values, from, Attention::MOST_TERMS)?;
+    let product = products(&draft.steps[first])?;
+    // Where keys and values are one for all, either product may have the rows of all heads as one
+    // matrix.
+    let rows = product.rows.min(mix.rows);
+    let heads = all_rows.checked_div(rows)?;
+    let are_same = [product, mix].iter().all(|of| of.rows % rows == 0)
+        && product.pairs.len().checked_mul(product.rows) == Some(all_rows)
+        && product.columns == columns
+        && (1..=MOST_HEADS).contains(&heads);
+    if !are_same {
         return None;
     }
     let mut dropped = vec![at];
-    let starts: Vec<usize> = (0..heads).map(|head| head * count).collect();
+    let starts: Vec<usize> = (0..heads).map(|head| head * rows * columns).collect();
     let scores = Scores { draft, values, starts, extents: [rows, columns] };
-    let (first, terms) = scores.behind(step.inputs.first()?, Attention::MOST_TERMS)?;
+    let (_, terms) =
+        scores.behind(from, Attention::MOST_TERMS).filter(|&(found, _)| found == first)?;
     let terms = terms.into_iter().map(|(step, term)| {
         dropped.push(step);
         term
     });
     let terms: Vec<ScoreTerm> = terms.collect();
     dropped.push(first);
-    let product = products(&draft.steps[first])?;
     let depth = product.depth;
-    if [product.rows, product.columns, product.pairs.len()] != [rows, columns, heads] {
-        return None;
-    }
     let operand = |step: usize, of: &Matrices, input: usize, strides| {
-        let starts = of.pairs.iter().map(|pair| pair[input]).collect();
+        // Heads that are rows of one matrix here have the right one in common.
+        let along = if input == 0 { rows * of.strides[0][0] } else { 0 };
+        let parts = 0..of.rows / rows;
+        let starts =
+            of.pairs.iter().flat_map(|pair| parts.clone().map(|at| pair[input] + at * along));
         let place = draft.steps[step].inputs.get(input)?.clone();
-        place.apart().is_none().then_some(Heads { place, starts, strides })
+        place.apart().is_none().then(|| Heads { place, starts: starts.collect(), strides })
     };
     let queries = operand(first, product, 0, product.strides[0])?;
     // Keys are the columns of the right matrix, values the rows of theirs.
@@ -200,6 +211,21 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
     let mut of = Operands { extents, queries, keys, of_keys, values, terms, output };
     of.join_heads();
     Some(Found { at: last, dropped, attention: of.attention(isa, beta)?, of })
+}
+
+/// The step of products that a place comes of, through no more than `most` arithmetics.
+fn source(draft: &Draft, values: &Values, place: &DraftPlace, most: usize) -> Option<usize> {
+    let maker = values.only_for(draft, place)?;
+    let step = &draft.steps[maker];
+    match (step.recipe, &step.part) {
+        (_, Some(StepPart::Products(_))) => Some(maker),
+        (Some(Recipe::Binary(..)), _) | (_, Some(StepPart::Arithmetic(..))) => {
+            let most = most.checked_sub(1)?;
+            let mut operands = step.inputs.iter().take(2);
+            operands.find_map(|operand| source(draft, values, operand, most))
+        }
+        _ => None,
+    }
 }
 
 /// The step that makes all of a place, for one operand alone, as an arithmetic of something as
