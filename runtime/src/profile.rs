@@ -37,9 +37,35 @@ pub fn ceilings() -> Result<Ceilings> {
     Ok(Ceilings::measure(isa))
 }
 
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many runs, one at least.
+    Runs(usize),
+    /// For so long, one run at least.
+    Time(Duration),
+}
+
+impl Extent {
+    fn each(self, mut run: impl FnMut() -> Result<()>) -> Result<()> {
+        let (start, mut count) = (Instant::now(), 0usize);
+        loop {
+            run()?;
+            count += 1;
+            let is_over = match self {
+                Self::Runs(runs) => count >= runs,
+                Self::Time(time) => start.elapsed() >= time,
+            };
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}
+
 impl Profile {
-    /// Runs `model` on `inputs` (the bytes of each) `runs` times as it is, and as often step by
-    /// step, computed as a driver of these options would.
+    /// Runs `model` on `inputs` (the bytes of each) as it is, first to warm up, and then step by
+    /// step, computed as a driver of these options would: so often each time, or for so long.
     ///
     /// # Errors
     /// The model is invalid or beyond the executor; the inputs are too few or too short.
@@ -47,7 +73,7 @@ impl Profile {
         model: &Model,
         inputs: &[Vec<u8>],
         driver: &DriverOptions,
-        runs: usize,
+        extent: Extent,
     ) -> Result<Self> {
         let start = Instant::now();
         let bf16 = driver.bf16 || Settings::of_process().bf16;
@@ -63,24 +89,29 @@ impl Profile {
         fit(&mut session, &inputs, &mut buffers, &control)?;
         let outputs: Vec<_> =
             buffers.iter_mut().map(|bytes| Output::new(ViewMut::of(bytes))).collect();
-        let mut whole = Vec::with_capacity(runs);
-        // As many again ahead of them, to warm up.
-        for _ in 0..2 * runs.max(1) {
-            let start = Instant::now();
-            session.run(&inputs, &outputs, &control).map_err(refused)?;
-            whole.push(start.elapsed());
+        let mut whole = Vec::new();
+        // The first ones warm up.
+        for _ in 0..2 {
+            whole.clear();
+            extent.each(|| {
+                let start = Instant::now();
+                session.run(&inputs, &outputs, &control).map_err(refused)?;
+                whole.push(start.elapsed());
+                Ok(())
+            })?;
         }
         let mut times: Vec<Vec<Duration>> = Vec::new();
         let mut steps = Vec::new();
-        for _ in 0..runs.max(1) {
+        extent.each(|| {
             steps = session.profile(&inputs, &outputs, &control).map_err(refused)?;
             times.resize(steps.len(), Vec::new());
             times.iter_mut().zip(&steps).for_each(|(times, step)| times.push(step.time));
-        }
+            Ok(())
+        })?;
         for (step, times) in steps.iter_mut().zip(&mut times) {
             step.time = median(times);
         }
-        Ok(Self { prepare, whole: median(whole.get_mut(runs..).unwrap_or_default()), steps })
+        Ok(Self { prepare, whole: median(&mut whole), steps })
     }
 }
 
@@ -136,11 +167,14 @@ mod tests {
     fn every_step_of_a_network_is_timed() {
         let model = crate::builtin::model("add1").unwrap();
         let options = DriverOptions::default();
-        let profile = Profile::of(&model, &[vec![0; 4], vec![0; 4]], &options, 3).unwrap();
-        assert_eq!(profile.steps.len(), model.main.operations.len());
-        assert!(profile.steps.iter().all(|step| step.bytes > 0 && step.time > Duration::ZERO));
-        assert!(profile.whole > Duration::ZERO);
-        let short = Profile::of(&model, &[], &options, 3);
+        for extent in [Extent::Runs(3), Extent::Time(Duration::from_millis(2))] {
+            let inputs = [vec![0; 4], vec![0; 4]];
+            let profile = Profile::of(&model, &inputs, &options, extent).unwrap();
+            assert_eq!(profile.steps.len(), model.main.operations.len());
+            assert!(profile.steps.iter().all(|step| step.bytes > 0 && step.time > Duration::ZERO));
+            assert!(profile.whole > Duration::ZERO);
+        }
+        let short = Profile::of(&model, &[], &options, Extent::Runs(3));
         assert!(short.is_err(), "no input");
     }
 }

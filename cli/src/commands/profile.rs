@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use nnburst::profile::{Bandwidth, Ceilings, Peak, Profile, StepTime, ceilings};
+use nnburst::profile::{Bandwidth, Ceilings, Extent, Peak, Profile, StepTime, ceilings};
 use serde::Serialize;
 
 use super::bench::{sample, sources};
@@ -47,9 +47,10 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<Profile, Failure> {
             input.clone_from(&state.initial);
         }
     }
-    let runs = usize::try_from(args.runs).unwrap_or(usize::MAX);
+    let runs = Extent::Runs(usize::try_from(args.runs).unwrap_or(usize::MAX));
+    let extent = args.duration.map_or(runs, Extent::Time);
     let options = driver_options(args.engine.threads, args.engine.hint);
-    Ok(Profile::of(&source.model, &inputs, &options, runs)?)
+    Ok(Profile::of(&source.model, &inputs, &options, extent)?)
 }
 
 /// The throughput that a step reaches.

@@ -1,7 +1,7 @@
 //! The time of a model's steps.
 
 use nnburst::DriverOptions;
-use nnburst::profile::Profile;
+use nnburst::profile::{Extent, Profile};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -54,5 +54,5 @@ fn measure(file: &OpenFile, runs: usize, threads: usize) -> Result<Profile, Erro
         }
     }
     let options = DriverOptions { threads, ..DriverOptions::default() };
-    Ok(Profile::of(&imported.model, &inputs, &options, runs)?)
+    Ok(Profile::of(&imported.model, &inputs, &options, Extent::Runs(runs))?)
 }
