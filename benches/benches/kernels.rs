@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nnburst_driver::testing::stripe_sum;
-use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Memory, Rows};
+use nnburst_kernels::kernels::attention_f32::{Attention, Extents, KeyValues, Rows};
 use nnburst_kernels::kernels::bilinear::{Bilinear, Floats, Signed, Tap, UnsignedBytes};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::block_permutation::BlockPermutation;
@@ -316,7 +316,7 @@ fn attention(c: &mut Criterion) {
         packed.resize(attention.packed_len(), 0.0);
         scratch.resize(attention.scratch_len(depth), 0.0);
         let (keys, values) = (matrix(0), matrix(0));
-        attention.pack(Memory { keys, number: In::of(&[]), values }, &mut packed).unwrap();
+        attention.pack(KeyValues { keys, number: In::of(&[]), values }, &mut packed).unwrap();
         for first in (0..rows).step_by(attention.block_rows()) {
             let output = Out::of(&mut ys[first * depth..]);
             let (queries, terms) = (matrix(first), Attention::NO_TERMS);

@@ -9,7 +9,7 @@ use super::arg::{Arg, ElementKind, OperatorCall};
 use super::math::cut_i32;
 use crate::lowering::Lowered;
 
-/// Fewer weights are in the first cache, from where bytes come as quickly as they are multiplied.
+/// Fewer weights stay in L1, from where bytes come as quickly as they are multiplied.
 const FEWEST: usize = 48 << 10;
 
 /// Weights of 4 bits, packed, of units of the same scale along their depth.

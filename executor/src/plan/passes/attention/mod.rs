@@ -16,7 +16,7 @@ use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::memory::claim;
 use nnburst_kernels::tensor::poll;
 
-use self::operands::{Heads, KeyTerm, Operands, ScoreTerm};
+use self::operands::{AttentionOperands, Heads, KeyTerm, ScoreTerm};
 use crate::lowering::draft::{Draft, DraftPlace, DraftStep, Readers};
 use crate::lowering::part::{Matrices, StepPart};
 use crate::lowering::recipe::{Recipe, Spread};
@@ -126,7 +126,7 @@ struct Found {
     /// The others.
     dropped: Vec<usize>,
     attention: Attention,
-    of: Operands,
+    of: AttentionOperands,
 }
 
 /// The matrices of a step of BATCH_MATMUL.
@@ -208,7 +208,7 @@ fn find(draft: &Draft, values: &Values, at: usize, isa: Isa) -> Option<Found> {
     }
     let extents = Extents { rows, depth, columns, width };
     let values = of_values;
-    let mut of = Operands { extents, queries, keys, of_keys, values, terms, output };
+    let mut of = AttentionOperands { extents, queries, keys, of_keys, values, terms, output };
     of.join_heads();
     Some(Found { at: last, dropped, attention: of.attention(isa, beta)?, of })
 }

@@ -81,7 +81,7 @@ pub(super) struct KeyTerm {
 }
 
 /// The operands of all heads.
-pub(super) struct Operands {
+pub(super) struct AttentionOperands {
     pub(super) extents: Extents,
     pub(super) queries: Heads,
     pub(super) keys: Heads,
@@ -91,7 +91,7 @@ pub(super) struct Operands {
     pub(super) output: Heads,
 }
 
-impl Operands {
+impl AttentionOperands {
     pub(super) fn heads(&self) -> usize {
         self.queries.starts.len()
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use nnburst_kernels::kernels::attention_f32::{Attention, Extents, Memory, Rows};
+use nnburst_kernels::kernels::attention_f32::{Attention, Extents, KeyValues, Rows};
 use nnburst_kernels::kernels::binary_f32::Operand;
 use nnburst_kernels::kernels::gemm_f32::Matrix;
 use nnburst_kernels::tensor::{In, Out};
 
 use super::Found;
-use super::operands::{KeyTerm, Operands};
+use super::operands::{AttentionOperands, KeyTerm};
 use crate::lowering::draft::{Draft, DraftPlace};
 use crate::lowering::io::share_stride;
 use crate::lowering::pieces::Pieces;
@@ -23,7 +23,7 @@ impl Found {
     pub(super) fn replace(self, draft: &mut Draft, threads: usize) {
         let Self { at, attention, of, .. } = self;
         let (heads, together) = (of.heads(), of.sharers());
-        let Operands { extents, queries, keys, of_keys, values, terms, output } = of;
+        let AttentionOperands { extents, queries, keys, of_keys, values, terms, output } = of;
         let Extents { rows, depth, columns, width } = extents;
         let scores = heads.saturating_mul(rows).saturating_mul(columns);
         let label = Label {
@@ -160,8 +160,8 @@ impl Step {
     }
 
     /// Keys and values of a head.
-    fn memory<'a>(&self, of: &Views<'a>, head: usize) -> Memory<'a> {
-        Memory {
+    fn memory<'a>(&self, of: &Views<'a>, head: usize) -> KeyValues<'a> {
+        KeyValues {
             keys: matrix(of.keys, self.keys.0[head], self.keys.1),
             number: of.number,
             values: matrix(of.values, self.values.0[head], self.values.1),

@@ -59,7 +59,7 @@ pub struct Attention {
 
 /// What heads share: keys and values.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory<'a> {
+pub struct KeyValues<'a> {
     /// The transposed keys.
     pub keys: Matrix<'a>,
     /// One element, the operand of what is done to the keys; where nothing is, it isn't read.
@@ -147,7 +147,7 @@ impl Attention {
     ///
     /// # Errors
     /// Memory is missing.
-    pub fn pack(&self, of: Memory<'_>, packed: &mut [f32]) -> Result<(), String> {
+    pub fn pack(&self, of: KeyValues<'_>, packed: &mut [f32]) -> Result<(), String> {
         check_lengths(packed.len(), self.packed_len())?;
         let (of_keys, of_values) = packed.split_at_mut(self.scores.packed_len());
         self.scores.pack_mapped(of.keys, of_keys, |lines| self.map_keys(of.number, lines))?;
@@ -205,7 +205,7 @@ impl Attention {
     /// Memory is missing, or the run is to end.
     pub fn compute_heads<'a>(
         &self,
-        of: Memory<'_>,
+        of: KeyValues<'_>,
         heads: usize,
         head: impl Fn(usize) -> Rows<'a>,
         scratch: &mut [f32],

@@ -28,8 +28,8 @@ struct Case {
     layouts: [Layout; 3],
 }
 
-/// The attention of a case, in each of the two ways: queries by what a number is more than the keys, times a
-/// factor, with a mask for each row and one for all of them.
+/// The attention of a case, in each of the two ways: queries by what a number is more than the
+/// keys, times a factor, with a mask for each row and one for all of them.
 fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let &Case { extents, gap, layouts } = case;
     let Extents { rows, depth, columns, width } = extents;
@@ -45,7 +45,7 @@ fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let (keys, keys_stride) = lie(&transposed(&of.keys, depth), columns, depth, layouts[1]);
     let (values, values_stride) = lie(&of.values, width, columns, layouts[2]);
     let (keys, values) = (matrix(&keys, keys_stride), matrix(&values, values_stride));
-    let memory = Memory { keys, number: In::of(&of.number), values };
+    let memory = KeyValues { keys, number: In::of(&of.number), values };
     let pitch = width + gap;
     let mut output = vec![9.0; 3 * rows * pitch];
     let all = Out::of(&mut output);
@@ -193,11 +193,11 @@ fn extents_and_lengths_are_checked() {
     let (keys, values) = (numbers(15, 0), numbers(10, 0));
     let mut packed = vec![0.0; attention.packed_len()];
     let number = In::of(&[1.0]);
-    let all = Memory { keys: matrix(&keys, 3), number, values: matrix(&values, 2) };
+    let all = KeyValues { keys: matrix(&keys, 3), number, values: matrix(&values, 2) };
     for wrong in [
-        Memory { keys: matrix(&keys[1..], 3), ..all },
-        Memory { values: matrix(&values, 3), ..all },
-        Memory { number: In::of(&[]), ..all },
+        KeyValues { keys: matrix(&keys[1..], 3), ..all },
+        KeyValues { values: matrix(&values, 3), ..all },
+        KeyValues { number: In::of(&[]), ..all },
     ] {
         assert!(attention.pack(wrong, &mut packed).is_err());
     }
