@@ -32,6 +32,8 @@ enum Twist {
     MaskedFirst,
     /// What is masked is taken off the scores.
     Less,
+    /// The scores are kept small by their hyperbolic tangent.
+    Capped,
     /// Keys and values are one for all heads.
     Shared,
     /// The same, and repeated for each head, the keys times a number.
@@ -111,6 +113,10 @@ fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
     }
     let mut scores = net.matmul(queries, keys, twist != Twist::Transposed);
     scores = net.op(Op::Mul, &[scores, scale, none]);
+    if twist == Twist::Capped {
+        let tangent = net.op(Op::Tanh, &[scores]);
+        scores = net.op(Op::Mul, &[tangent, scale, none]);
+    }
     if twist == Twist::RepeatedMasked {
         let mask = net.input(&[batch, 1, rows, columns]);
         scores = net.op(Op::Add, &[scores, mask, none]);
@@ -180,6 +186,7 @@ fn attention_is_one_step_with_the_same_bits() {
         (Twist::Masked, Some(0)),
         (Twist::MaskedFirst, Some(0)),
         (Twist::Less, Some(0)),
+        (Twist::Capped, Some(0)),
         (Twist::Shared, Some(0)),
         (Twist::Repeated, Some(0)),
         (Twist::RepeatedMasked, Some(0)),

@@ -1,9 +1,10 @@
 //! Scaled dot-product attention, as converters write it, becomes one step: two BATCH_MATMULs with
-//! SOFTMAX between them, sums and products of the scores with masks, biases and scales, a scale of
-//! the keys, and transposes ahead and behind. The scores of all heads are the largest values of
-//! such networks; one behind the other these operations read and write them in memory five times.
-//! Where a step adds one token, the keys and values of all earlier ones are the largest: heads that
-//! share them are rows of one, and they are neither repeated nor scaled in memory.
+//! SOFTMAX between them, sums and products of the scores with masks, biases and scales, functions
+//! of them, a scale of the keys, and transposes ahead and behind. The scores of all heads are the
+//! largest values of such networks; one behind the other these operations read and write them in
+//! memory five times. Where a step adds one token, the keys and values of all earlier ones are the
+//! largest: heads that share them are rows of one, and they are neither repeated nor scaled in
+//! memory.
 
 mod operands;
 mod step;
@@ -219,7 +220,7 @@ fn source(draft: &Draft, values: &Values, place: &DraftPlace, most: usize) -> Op
     let step = &draft.steps[maker];
     match (step.recipe, &step.part) {
         (_, Some(StepPart::Products(_))) => Some(maker),
-        (Some(Recipe::Binary(..)), _) | (_, Some(StepPart::Arithmetic(..))) => {
+        (Some(Recipe::Binary(..) | Recipe::Map(_)), _) | (_, Some(StepPart::Arithmetic(..))) => {
             let most = most.checked_sub(1)?;
             let mut operands = step.inputs.iter().take(2);
             operands.find_map(|operand| source(draft, values, operand, most))
@@ -254,7 +255,7 @@ fn scaled<'a>(
             && from.apart().is_none()
             && number.apart().is_none()
             && at < number.len() / size_of::<f32>();
-        let term = Term { arithmetic, is_second: own == 1 };
+        let term = Term::Binary { arithmetic, is_second: own == 1 };
         fits.then(|| (maker, from, KeyTerm { term, place: number.clone(), at }))
     })
 }
@@ -289,7 +290,7 @@ struct Scores<'a> {
 }
 
 impl Scores<'_> {
-    /// The step of BATCH_MATMUL that a place comes of, and the steps in between, no more than
+    /// The step of products that a place comes of, and the steps in between, no more than
     /// `most`, with what they do, in order.
     fn behind(&self, place: &DraftPlace, most: usize) -> Option<(usize, Vec<(usize, ScoreTerm)>)> {
         let maker = self.values.only_for(self.draft, place)?;
@@ -299,11 +300,21 @@ impl Scores<'_> {
         }
         let most = most.checked_sub(1)?;
         [0, 1].into_iter().find_map(|of| {
-            let (own, term) = self.term(step, of)?;
+            let (own, term) = self.map(step, of).or_else(|| self.term(step, of))?;
             let (first, mut terms) = self.behind(own, most)?;
             terms.push((maker, term));
             Some((first, terms))
         })
+    }
+
+    /// What a function of each score is of, its only operand.
+    fn map<'a>(&self, step: &'a DraftStep, own: usize) -> Option<(&'a DraftPlace, ScoreTerm)> {
+        let Some(Recipe::Map(function)) = step.recipe else { return None };
+        let from = step.inputs.get(own).filter(|_| own == 0)?;
+        let (starts, strides) = (vec![0; self.starts.len()], [0; 2]);
+        let (term, place) = (Term::Map(function), DraftPlace::Omitted);
+        let fits = from.apart().is_none() && from.len() == step.outputs.first()?.len();
+        fits.then_some((from, ScoreTerm { term, place, starts, strides }))
     }
 
     /// The operand `own` of an arithmetic, if it is an element for each score, and what the other
@@ -329,7 +340,7 @@ impl Scores<'_> {
             && of_own.elements() == elements
             && strides[1] <= 1
             && other.apart().is_none();
-        let term = Term { arithmetic, is_second: own == 1 };
+        let term = Term::Binary { arithmetic, is_second: own == 1 };
         fits.then(|| (from, ScoreTerm { term, place: other.clone(), starts, strides }))
     }
 }

@@ -63,7 +63,7 @@ impl Heads {
     }
 }
 
-/// An arithmetic of the scores and an operand that is spread over them.
+/// What is done to the scores, with an operand that is spread over them; a function has none.
 pub(super) struct ScoreTerm {
     pub(super) term: Term,
     pub(super) place: DraftPlace,

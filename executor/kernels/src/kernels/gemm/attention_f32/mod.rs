@@ -9,6 +9,7 @@ use crate::kernels::NO_CLAMP;
 use crate::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use crate::kernels::gemm_f32::{Layout, Matrix, MatrixProduct, Part, copied_stride};
 use crate::kernels::softmax_f32::Softmax;
+use crate::kernels::transcendental_f32::{Function, Map};
 use crate::simd::Isa;
 use crate::tensor::{In, Out, check_lengths, poll};
 
@@ -28,18 +29,35 @@ pub struct Extents {
     pub width: usize,
 }
 
-/// An arithmetic of the scores, or of the keys, and an operand.
+/// What is done to the scores, or to the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Term {
-    /// The function.
-    pub arithmetic: Arithmetic,
-    /// True if the scores, or the keys, are its second operand.
-    pub is_second: bool,
+pub enum Term {
+    /// An arithmetic with an operand.
+    Binary {
+        /// The function.
+        arithmetic: Arithmetic,
+        /// True if the scores, or the keys, are its second operand.
+        is_second: bool,
+    },
+    /// A function of each.
+    Map(Function),
 }
 
-impl Term {
-    fn binary(self, isa: Isa) -> (Binary, bool) {
-        (Binary::new(isa, self.arithmetic, NO_CLAMP), self.is_second)
+/// A term in its best variant.
+#[derive(Clone, Copy, Debug)]
+enum TermKernel {
+    Binary(Binary, bool),
+    Map(Map),
+}
+
+impl TermKernel {
+    fn new(isa: Isa, term: Term) -> Self {
+        match term {
+            Term::Binary { arithmetic, is_second } => {
+                Self::Binary(Binary::new(isa, arithmetic, NO_CLAMP), is_second)
+            }
+            Term::Map(function) => Self::Map(Map::new(isa, function)),
+        }
     }
 }
 
@@ -51,8 +69,8 @@ pub struct Attention {
     block: usize,
     scores: MatrixProduct,
     /// What is done to the keys.
-    of_keys: Option<(Binary, bool)>,
-    terms: Vec<(Binary, bool)>,
+    of_keys: Option<TermKernel>,
+    terms: Vec<TermKernel>,
     softmax: Softmax,
     mix: MatrixProduct,
 }
@@ -73,7 +91,7 @@ pub struct KeyValues<'a> {
 pub struct Rows<'a> {
     /// From the first query of these rows on.
     pub queries: Matrix<'a>,
-    /// One for each term, from its element of the first score of these rows on.
+    /// One for each term that has an operand, from its element of the first score of these rows on.
     pub terms: [Operand<'a>; Attention::MOST_TERMS],
     /// From the first element of these rows on.
     pub output: Out<'a, f32>,
@@ -113,8 +131,8 @@ impl Attention {
         let tile = scores.tile_rows();
         let most = (BLOCK_BYTES / (columns * size_of::<f32>()) / tile).max(1) * tile;
         let block = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tile).min(rows);
-        let of_keys = of_keys.map(|term| term.binary(isa));
-        let terms = terms.iter().map(|term| term.binary(isa)).collect();
+        let of_keys = of_keys.map(|term| TermKernel::new(isa, term));
+        let terms = terms.iter().map(|&term| TermKernel::new(isa, term)).collect();
         Some(Self { extents, block, scores, of_keys, terms, softmax, mix })
     }
 
@@ -156,11 +174,17 @@ impl Attention {
 
     /// What is done to the keys, for some of them.
     fn map_keys(&self, number: In<'_, f32>, keys: &mut [f32]) -> Result<(), String> {
-        let Some((binary, is_second)) = self.of_keys else { return Ok(()) };
         let keys = Out::of(keys);
         let own = keys.as_in();
-        let [a, b] = if is_second { [number, own] } else { [own, number] };
-        binary.compute(a, b, keys)
+        match self.of_keys {
+            None => Ok(()),
+            Some(TermKernel::Binary(binary, true)) => binary.compute(number, own, keys),
+            Some(TermKernel::Binary(binary, false)) => binary.compute(own, number, keys),
+            Some(TermKernel::Map(map)) => {
+                map.compute(own, keys);
+                Ok(())
+            }
+        }
     }
 
     /// Computes `count` rows, no more than a block, by packed keys and values. The scratch memory
@@ -242,16 +266,29 @@ impl Attention {
     /// Has a term act on the scores of `count` rows.
     fn apply_term(
         &self,
-        (binary, is_second): (Binary, bool),
+        term: TermKernel,
         operand: Operand<'_>,
         count: usize,
         scores: Out<'_, f32>,
     ) -> Result<(), String> {
         let (columns, stride) = (self.extents.columns, self.stride());
-        poll::work(count * (columns + 16))?;
         let own = Operand { all: scores.as_in(), step: 1, stride };
-        let operands = if is_second { [operand, own] } else { [own, operand] };
-        binary.compute_rows(operands, scores, [count, columns, stride])
+        let rows = [count, columns, stride];
+        match term {
+            TermKernel::Binary(binary, is_second) => {
+                poll::work(count * (columns + 16))?;
+                let operands = if is_second { [operand, own] } else { [own, operand] };
+                binary.compute_rows(operands, scores, rows)
+            }
+            TermKernel::Map(map) => {
+                for row in 0..count {
+                    poll::work(columns + 16)?;
+                    let scores = scores.slice(row * stride..row * stride + columns);
+                    map.compute(scores.as_in(), scores);
+                }
+                Ok(())
+            }
+        }
     }
 }
 

@@ -29,13 +29,18 @@ struct Case {
 }
 
 /// The attention of a case, in each of the two ways: queries by what a number is more than the
-/// keys, times a factor, with a mask for each row and one for all of them.
+/// keys, times a factor, with a mask for each row, of which the tangent, with a mask for all.
 fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
     let &Case { extents, gap, layouts } = case;
     let Extents { rows, depth, columns, width } = extents;
-    let terms = [(Arithmetic::Mul, false), (Arithmetic::Add, true), (Arithmetic::Sub, false)];
-    let terms = terms.map(|(arithmetic, is_second)| Term { arithmetic, is_second });
-    let of_keys = Some(Term { arithmetic: Arithmetic::Sub, is_second: true });
+    let binary = |arithmetic, is_second| Term::Binary { arithmetic, is_second };
+    let terms = [
+        binary(Arithmetic::Mul, false),
+        binary(Arithmetic::Add, true),
+        Term::Map(Function::Tanh),
+        binary(Arithmetic::Sub, false),
+    ];
+    let of_keys = Some(binary(Arithmetic::Sub, true));
     let attention = Attention::new(isa, extents, layouts, of_keys, &terms, 0.75).unwrap();
     let lie = |of: &[f32], row: usize, count: usize, layout: Layout| match layout {
         Layout::RowMajor => (spread(of, row, gap), row + gap),
@@ -55,7 +60,7 @@ fn computed(isa: Isa, case: &Case, of: &Inputs) -> Vec<f32> {
         let mut terms = Attention::NO_TERMS;
         terms[0].all = In::of(&of.factor);
         terms[1] = Operand { all: each, step: 1, stride: columns };
-        terms[2] = Operand { all: In::of(&of.mask), step: 1, stride: 0 };
+        terms[3] = Operand { all: In::of(&of.mask), step: 1, stride: 0 };
         let queries = matrix(&queries[first * along..], queries_stride);
         let output = all.slice((head * rows + first) * pitch..all.len());
         Rows { queries, terms, output, stride: pitch }
@@ -118,8 +123,10 @@ impl Inputs {
         let keys: Vec<f32> = self.keys.iter().map(|key| self.number[0] - key).collect();
         let mut scores = product([rows, depth, columns], &self.queries, &keys, Layout::ColumnMajor);
         for (at, score) in scores.iter_mut().enumerate() {
-            *score = self.bias[at] + *score * self.factor[0] - self.mask[at % columns];
+            *score = self.bias[at] + *score * self.factor[0];
         }
+        Map::new(isa, Function::Tanh).apply(&mut scores);
+        scores.iter_mut().enumerate().for_each(|(at, score)| *score -= self.mask[at % columns]);
         let softmax = Softmax::new(isa, columns, 0.75).unwrap();
         let mut shares = vec![0.0; scores.len()];
         softmax.compute(In::of(&scores), Out::of(&mut shares)).unwrap();
@@ -138,7 +145,7 @@ impl Inputs {
                     let score: f64 =
                         query.iter().zip(key).map(|(&q, &k)| f64::from(q) * taken(k)).sum();
                     let bias = f64::from(self.bias[row * columns + column]);
-                    let score = bias + score * f64::from(self.factor[0]);
+                    let score = (bias + score * f64::from(self.factor[0])).tanh();
                     ((score - f64::from(self.mask[column])) * 0.75).exp()
                 })
                 .collect();
@@ -185,7 +192,7 @@ fn every_variant_gives_the_bits_of_its_kernels_however_matrices_lie() {
 fn extents_and_lengths_are_checked() {
     let extents = Extents { rows: 4, depth: 3, columns: 5, width: 2 };
     let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
-    let of_keys = Some(Term { arithmetic: Arithmetic::Mul, is_second: false });
+    let of_keys = Some(Term::Binary { arithmetic: Arithmetic::Mul, is_second: false });
     let new = |extents| Attention::new(Isa::best(), extents, layouts, of_keys, &[], 1.0);
     assert!(new(Extents { columns: 0, ..extents }).is_none());
     assert!(new(Extents { columns: Softmax::MOST + 1, ..extents }).is_none());
