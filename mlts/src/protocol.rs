@@ -147,10 +147,6 @@ pub(crate) enum WorkerEvent {
     Done { value: Value },
 }
 
-/// Threads that the news of a driver's end, or of its return, passes: each may wait for a processor
-/// as long as one of the client's that only sleeps did meanwhile. That time is the machine's.
-pub(crate) const LATE_TURNS: u32 = 3;
-
 /// The monotonic clock in nanoseconds: the same in all processes of the machine.
 pub(crate) fn monotonic_ns() -> u64 {
     TimePoint::now().nanoseconds

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::part::{CrashPart, ready};
 use super::subjects::{Subject, largest, smallest};
 use crate::num::nanos;
-use crate::protocol::{CallMode, LATE_TURNS, Via, monotonic_ns};
+use crate::protocol::{CallMode, Via, monotonic_ns};
 use crate::worker::client::{CallError, CallSession, Client, Prepared};
 use crate::worker::outcome::{Outcome, Stopped};
 
@@ -38,10 +38,9 @@ pub(super) fn run(part: &CrashPart<'_>) -> Outcome<Value> {
     }
     // The coordinator starts the service again, where there is one.
     ready("lost");
-    let recovered_ns = recover(part, &lateness)?;
+    let recovered_ns = recover(part)?;
     Ok(json!({
-        "events": calls, "ended_ns": ended_ns, "recovered_ns": recovered_ns,
-        "late_ns": late_ns, "recovery_late_ns": lateness.worst_ns(),
+        "events": calls, "ended_ns": ended_ns, "recovered_ns": recovered_ns, "late_ns": late_ns,
     }))
 }
 
@@ -153,16 +152,15 @@ fn open(prepared: &Prepared, what: &str) -> Outcome<CallSession> {
     Ok(prepared.burst_session(&BurstOptions { wait, ..BurstOptions::default() })?)
 }
 
-/// Connects anew until an answer is right; the machine's lateness is not held against the driver.
-fn recover(part: &CrashPart<'_>, lateness: &Lateness) -> Outcome<u64> {
+/// Connects anew until an answer is right.
+fn recover(part: &CrashPart<'_>) -> Outcome<u64> {
     let begun = Instant::now();
     loop {
         let failure = match again(part) {
             Ok(()) => return Ok(monotonic_ns()),
             Err(failure) => failure,
         };
-        let late = Duration::from_nanos(lateness.worst_ns());
-        if begun.elapsed() > PATIENCE + LATE_TURNS * late {
+        if begun.elapsed() > PATIENCE {
             return Err(failure.during("the same client, connecting anew"));
         }
         part.pulse.step();
