@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import List, Set, Tuple
+import time
+from typing import Any, List, Set, Tuple
 
 import numpy as np
 import pytest
@@ -145,3 +146,41 @@ def test_a_burst_goes_from_loop_to_loop(compilation: nnburst.Compilation) -> Non
     results = [asyncio.run(burst.run(picture()))[0] for _ in range(3)]
     assert all(np.array_equal(result, results[0]) for result in results)
     burst.close()
+
+
+def test_frames_of_an_ended_loop_keep_nobody_waiting(compilation: nnburst.Compilation) -> None:
+    burst = nnburst.AsyncBurst(compilation)
+    asyncio.run(burst.run(picture()))
+    pid = compilation.device.driver_pid or 0
+
+    async def leave(frame: nnburst.Frame) -> None:
+        task = asyncio.create_task(burst.compute(frame))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    async def await_another() -> None:
+        frame = compilation.frame()
+        assert await asyncio.wait_for(burst.compute(frame), 60) is frame
+
+    left = compilation.frame()
+    stop(pid)
+    asyncio.run(leave(left))
+    assert left.in_flight
+    os.kill(pid, signal.SIGCONT)
+    time.sleep(0.1)  # The driver has it done before the next loop looks.
+    asyncio.run(await_another())
+    assert not left.in_flight
+
+    # A loop that is closed with a task that waits.
+    stop(pid)
+    loop = asyncio.new_event_loop()
+    coroutine = burst.compute(left)
+    task: Any = loop.create_task(coroutine)
+    task._log_destroy_pending = False
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    os.kill(pid, signal.SIGCONT)
+    asyncio.run(await_another())
+    assert not left.in_flight
+    burst.close()
+    coroutine.close()

@@ -110,7 +110,7 @@ class AsyncBurst:
             self._loop.remove_reader(self._fd)
         self._waiting = 0
         for future in self._core.close():
-            if not future.done():
+            if not future.done() and not future.get_loop().is_closed():
                 future.set_exception(InvalidArgument("the burst was closed"))
 
     async def __aenter__(self) -> "AsyncBurst":
@@ -124,7 +124,10 @@ class AsyncBurst:
         if self._loop is not loop:
             if self._waiting and self._loop is not None and not self._loop.is_closed():
                 raise InvalidArgument("the burst is awaited in another event loop")
-            self._loop, self._waiting = loop, 0
+            self._loop = loop
+            if self._waiting:
+                # Frames whose tasks ended with their loop are with the driver still.
+                loop.add_reader(self._fd, self._take)
         return loop
 
     def _take(self) -> None:
@@ -133,8 +136,8 @@ class AsyncBurst:
             return
         for future, _frame, error in self._core.finished():
             self._waiting -= 1
-            if future.done():
-                continue  # its task was cancelled
+            if future.done() or future.get_loop().is_closed():
+                continue  # its task was cancelled, or ended with its loop
             if error is None:
                 future.set_result(_frame)
             else:
