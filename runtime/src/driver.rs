@@ -9,6 +9,7 @@ use std::time::Duration;
 pub use nnburst_driver::Measured;
 use nnburst_driver::{CPU, CpuDriver, CpuDriverOptions, Sandbox, calibrated, service};
 use nnburst_driver_sample::sample_driver;
+use nnburst_executor::MAX_THREADS;
 use nnburst_hal_ipc::{ServiceLimits, Serving, service_dir, socket_path};
 
 use crate::error::{Result, RuntimeError};
@@ -18,7 +19,7 @@ use crate::settings::Settings;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverOptions {
     /// Threads that compute one execution; 0 counts as 1, which is what a pipeline that owns its
-    /// cores wants.
+    /// cores wants, and more than 64 count as 64.
     pub threads: usize,
     /// Has models that allow relaxed precision computed with bf16 numbers, as the setting `hint`
     /// does for all drivers of a process: of the factors of float convolutions and FULLY_CONNECTED
@@ -113,7 +114,8 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     };
     let mut command = Command::new(program);
     command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
-    command.arg(options.threads.max(1).to_string());
+    // The program refuses more than an execution ever has, where a driver in this process uses fewer.
+    command.arg(options.threads.clamp(1, MAX_THREADS).to_string());
     if options.bf16 {
         command.args(["--hint", "bf16"]);
     }
@@ -199,4 +201,20 @@ fn serve_with(driver: &str, options: &DriverOptions, sandbox: Option<&Sandbox>) 
     let serve = if options.takes_over { service::take_over_in } else { service::serve_in };
     serve(&service, &dir, sandbox)
         .map_err(|error| failed(format!("{name} in {}", dir.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_asked_for_no_more_threads_than_it_takes() {
+        for (threads, asked) in [(0, "1"), (2, "2"), (64, "64"), (128, "64"), (usize::MAX, "64")] {
+            let program = Some(PathBuf::from("nnburst"));
+            let options = DriverOptions { threads, program, ..DriverOptions::default() };
+            let command = command("nnburst-cpu", &options).unwrap();
+            let args: Vec<_> = command.get_args().collect();
+            assert_eq!(*args.last().unwrap(), asked);
+        }
+    }
 }
