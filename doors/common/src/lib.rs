@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod boundary;
+mod cache;
 mod device;
 mod log;
 mod options;
@@ -36,6 +37,7 @@ mod program;
 mod supervised;
 
 pub use boundary::guarded;
+pub use cache::make_cache_dir;
 pub use device::{DeviceChoice, Home};
 pub use log::{Level, Log, Sink, Stderr, Verbosity};
 pub use nnburst::hal::process::{Origin, spawn as spawn_thread};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use nnburst::{Caching, CompileOptions, RuntimeError, compile_for, load_cached};
-use nnburst_doors_common::DeviceChoice;
+use nnburst_doors_common::{DeviceChoice, make_cache_dir};
 use nnburst_tflite::{Imported, UnsupportedOperator};
 use pyo3::prelude::*;
 
@@ -68,6 +68,7 @@ impl Work {
         let variant = u8::from(self.is_relaxed) | u8::from(self.keeps_tensors) << 1;
         let caching = match self.cache_dir {
             Some(dir) => {
+                make_cache_dir(&dir).map_err(|error| Error::Io(error, Some(dir.clone())))?;
                 Some(Caching { dir, token: self.file.digest()?.map(|byte| byte ^ variant) })
             }
             None => None,

@@ -112,11 +112,14 @@ def test_compiling_reports_progress_and_is_cached(mobilenet: str, tmp_path: Path
     model = nnburst.Model.load(mobilenet)
     for is_cached in (False, True):
         made = nnburst.compile(
-            model, cache_dir=tmp_path, progress=lambda *stage: stages.append(stage)
+            model, cache_dir=tmp_path / "a" / "cache", progress=lambda *stage: stages.append(stage)
         )
         assert made.from_cache == is_cached and made.compile_ms > 0
         assert stages[0][0] == "open" and stages[-1][0] == "ready"
         made.burst().run(picture())
+
+    with pytest.raises(OSError, match="cache"):
+        nnburst.compile(model, cache_dir="/proc/cache")
 
     def refuse(stage: str, seconds: float) -> None:
         raise KeyError(stage)

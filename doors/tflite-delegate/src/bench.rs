@@ -1,12 +1,12 @@
 //! The device of a delegate, with what was compiled for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use nnburst::hal::tflite_extension;
 use nnburst::{Caching, Compilation, CompileOptions, Device, compile_for};
-use nnburst_doors_common::{DoorOptions, Log, MakeError, Supervised};
+use nnburst_doors_common::{DoorOptions, Log, MakeError, Supervised, make_cache_dir};
 use sha2::{Digest, Sha256};
 
 use crate::part::{GraphPart, Key};
@@ -41,13 +41,14 @@ impl Bench {
     fn new(device: &Device, options: &DoorOptions, log: &Log) -> Result<Self, MakeError> {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let extensions = device.extensions()?;
+        let caching = options.cache_dir.clone().filter(|dir| is_made(dir, log));
         Ok(Self {
             device: device.clone(),
             // Relaxed: no two are the same, and nothing is handed over.
             generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             has_extension: extensions.iter().any(|it| it.name == tflite_extension::NAME),
             is_relaxed: options.relaxed,
-            caching: options.cache_dir.clone(),
+            caching,
             log: log.clone(),
             settings: format!("{:?} {:?} {}", options.device, options.threads, options.relaxed),
             compiled: Vec::new(),
@@ -87,4 +88,13 @@ impl Bench {
         self.compiled.push((part.key, compilation.clone()));
         Ok(compilation)
     }
+}
+
+/// Returns whether the directory of a cache is there; a warning says why not.
+fn is_made(dir: &Path, log: &Log) -> bool {
+    let made = make_cache_dir(dir);
+    if let Err(error) = &made {
+        log.warning(&format!("nothing is cached: {}: {error}", dir.display()));
+    }
+    made.is_ok()
 }

@@ -118,12 +118,16 @@ else:
     def test_a_cache_is_filled_and_read(self):
         with tempfile.TemporaryDirectory() as folder:
             want = its.run(its.interpreter(QUANT))
+            cache = os.path.join(folder, "a", "cache")
             for _ in range(2):
-                it = its.interpreter(QUANT, [its.delegate(cache_dir=folder, log="quiet")])
+                it = its.interpreter(QUANT, [its.delegate(cache_dir=cache, log="quiet")])
                 self.assertEqual(its.difference(its.run(it), want), 0)
-                files = sorted(os.listdir(folder))
+                files = sorted(os.listdir(cache))
                 self.assertTrue(files)
-            self.assertEqual(files, sorted(os.listdir(folder)))
+            self.assertEqual(files, sorted(os.listdir(cache)))
+        written, code = said(f"its.run(its.interpreter({QUANT!r}, [its.delegate(cache_dir='/proc/cache')]))")
+        self.assertEqual(code, 0, written)
+        self.assertIn("warning: nothing is cached: /proc/cache: ", written)
 
 
 class Models(unittest.TestCase):
