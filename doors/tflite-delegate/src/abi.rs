@@ -19,8 +19,6 @@ pub(crate) const DYNAMIC: c_int = 4;
 
 /// `kTfLiteDelegateFlagsAllowDynamicTensors`.
 pub(crate) const ALLOW_DYNAMIC_TENSORS: i64 = 1;
-/// `kTfLiteDelegateFlagsRequirePropagatedShapes`.
-pub(crate) const REQUIRE_PROPAGATED_SHAPES: i64 = 2;
 
 /// `TfLiteIntArray`: `size` numbers follow.
 #[repr(C)]

@@ -94,8 +94,10 @@ unsafe extern "C" fn tflite_plugin_destroy_delegate(delegate: *mut TfLiteDelegat
     });
 }
 
-/// Tensors may be dynamic, and those of the graph have their shapes before operators are chosen.
-const FLAGS: i64 = crate::abi::ALLOW_DYNAMIC_TENSORS | crate::abi::REQUIRE_PROPAGATED_SHAPES;
+/// Tensors may be dynamic. Kernels give their outputs shapes themselves: with the flag that has the
+/// interpreter propagate them (`RequirePropagatedShapes`) it prepares the operators that kernels
+/// replace as well, and refuses a custom operator that it has not, which the driver may have.
+const FLAGS: i64 = crate::abi::ALLOW_DYNAMIC_TENSORS;
 
 /// # Safety
 /// `delegate` is null, or one of [`tflite_plugin_create_delegate`]'s that is alive.

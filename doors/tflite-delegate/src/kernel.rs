@@ -99,7 +99,9 @@ impl DelegateKernel {
             (self.part, self.run) = (Arc::new(part), None);
         }
         for info in &self.part.imported.outputs {
-            if !host.tensor(info.tensor).is_some_and(|tensor| has_room(&tensor, info)) {
+            let is_scalar = self.part.source.is_scalar(info.tensor);
+            let tensor = host.tensor(info.tensor);
+            if !tensor.is_some_and(|tensor| has_room(&tensor, info, is_scalar)) {
                 host.resize(info.tensor, &info.dims)?;
             }
         }
@@ -145,9 +147,10 @@ impl DelegateKernel {
 
 /// Returns whether a tensor has the shape of what is computed, and its memory if it is dynamic.
 /// Such a tensor must not be resized: that would free its memory, which may be a pipeline's buffer.
-fn has_room(tensor: &HostTensor, info: &TensorInfo) -> bool {
+fn has_room(tensor: &HostTensor, info: &TensorInfo, is_scalar: bool) -> bool {
     // A scalar is a tensor of one element to models.
-    let is_same = tensor.dims == info.dims || (tensor.dims.is_empty() && info.dims == [1]);
+    let is_same_scalar = is_scalar && tensor.dims.is_empty() && info.dims == [1];
+    let is_same = tensor.dims == info.dims || is_same_scalar;
     let has_memory = || tensor.data != 0 && info.byte_len() == Some(tensor.bytes);
     is_same && (!tensor.is_dynamic || has_memory())
 }

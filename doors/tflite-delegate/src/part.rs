@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use nnburst::hal::CACHE_TOKEN_BYTES;
 use nnburst_tflite::{
-    FileTensor, ImportError, ImportOptions, Imported, PartRequest, TensorInfo, TensorKind,
+    Contents, FileOperator, FileTensor, ImportError, ImportOptions, Imported, PartRequest,
+    TensorInfo, TensorKind,
 };
 use sha2::{Digest, Sha256};
 
@@ -73,6 +74,9 @@ const SHAPING: &[(&str, usize)] = &[
     ("WHERE", 0),
 ];
 
+/// The code of custom operators in the format's `BuiltinOperator`.
+const CUSTOM: i32 = 32;
+
 impl GraphModel {
     pub(crate) fn new(model: HostFile, import: ImportOptions) -> Self {
         // Reading and hashing all of a file would take as long as compiling it.
@@ -112,6 +116,16 @@ impl GraphModel {
         let first = shaping.map_or(usize::MAX, |&(_, first)| first);
         let mut inputs = operator.inputs.iter().skip(first).copied().flatten().filter_map(known);
         inputs.any(|tensor| tensor.data.is_none())
+    }
+
+    /// Returns whether a tensor has no dimension. Of the outputs of custom operators the file often
+    /// says nothing, and those of TFLite have at least one.
+    pub(crate) fn is_scalar(&self, tensor: usize) -> bool {
+        let Contents { tensors, operators, .. } = &self.model.contents;
+        let is_custom =
+            |operator: &FileOperator| operator.code == CUSTOM && operator.outputs.contains(&tensor);
+        tensors.get(tensor).is_some_and(|known| known.shape.is_empty())
+            && !operators.iter().any(is_custom)
     }
 
     /// Tensors that a node reads, then those that it writes.

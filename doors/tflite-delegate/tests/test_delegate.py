@@ -138,6 +138,20 @@ class Models(unittest.TestCase):
             for seed in range(3):
                 self.assertEqual(its.difference(its.run(it, seed), its.run(its.interpreter(QUANT), seed)), 0)
 
+    def test_custom_operators_that_the_interpreter_has_not_are_the_drivers(self):
+        # MediaPipe's Convolution2DTransposeBias, and NEG.
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "custom_operator.tflite")
+        with self.assertRaisesRegex(RuntimeError, "unresolved custom op"):
+            its.interpreter(path)
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            it = its.interpreter(path, [its.delegate(device=device, log="quiet")])
+            (source,), (target,) = it.get_input_details(), it.get_output_details()
+            it.set_tensor(source["index"], np.array([[[[1], [2]], [[3], [4]]]], np.float32))
+            it.invoke()
+            want = [[-1.5, -2.5, -2.5, -4.5], [-3.5, -4.5, -6.5, -8.5],
+                    [-3.5, -6.5, -4.5, -8.5], [-9.5, -12.5, -12.5, -16.5]]
+            self.assertEqual(it.get_tensor(target["index"])[0, :, :, 0].tolist(), want)
+
     def test_contents_are_found_in_memory(self):
         padding = [bytes(1 << size) for size in range(8, 20)]
         for path in [QUANT, its.model("add1_float"), its.model("hello_world_int8"), its.model("mnist_lstm_int8")]:
