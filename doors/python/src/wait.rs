@@ -122,6 +122,7 @@ pub(crate) fn check_origin(py: Python<'_>, origin: Origin) -> PyResult<()> {
 /// # Errors
 /// `InvalidArgument` for a negative one, or one that is no number.
 pub(crate) fn seconds(py: Python<'_>, time: Option<f64>) -> PyResult<Option<Duration>> {
-    let duration = time.map(Duration::try_from_secs_f64).transpose();
-    duration.map_err(|error| crate::error::wrong(py, format!("timeout {time:?}: {error}")))
+    let Some(time) = time else { return Ok(None) };
+    let duration = Duration::try_from_secs_f64(time).map(Some);
+    duration.map_err(|_| crate::error::wrong(py, format!("timeout is {time}, expected seconds")))
 }

@@ -262,7 +262,7 @@ class Interpreter:
         shape = tuple(int(extent) for extent in extents)
         tensor = self._tensors[index]
         if min(shape, default=0) < 0:
-            raise InvalidArgument(f"input {index}: shape {shape} has an extent below 0")
+            raise NotPrepared(f"input {index}: shape {shape} has an extent below 0")
         if strict:
             signature = tensor.shape_signature
             fits = len(shape) == len(signature) and all(
@@ -390,12 +390,12 @@ class Interpreter:
         options = self._compile_options
         try:
             compilation = compile(self._model, self._device, **options)
+            frame = compilation.frame(open_bytes=self._open_bytes)
         except UnsupportedModel:
             raise
         except InvalidArgument as error:
             raise NotPrepared(str(error), code=error.code) from error
         burst = compilation.burst(**self._burst_options)
-        frame = compilation.frame(open_bytes=self._open_bytes)
         if self._frame is not None and not self._is_stale:
             # The driver was lost. Its successor has the same inputs; states begin anew.
             for old, new in zip(self._frame.inputs, frame.inputs):
