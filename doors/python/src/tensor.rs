@@ -94,19 +94,19 @@ impl PyTensor {
         &self,
         py: Python<'py>,
         stream: Option<&Bound<'py, PyAny>>,
-        max_version: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Whoever takes a later version takes the first as well.
-        let _ = max_version;
         if stream.is_some() {
             return Err(PyValueError::new_err("memory of the processor has no streams"));
         }
         if copy == Some(true) || dl_device.is_some_and(|device| device != dlpack::CPU) {
             return Err(PyBufferError::new_err("the memory is lent in place, on the processor"));
         }
-        dlpack::capsule(py, self.view.clone())
+        // Whoever names no version takes capsules without one.
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= dlpack::MAJOR);
+        dlpack::capsule(py, self.view.clone(), is_versioned)
     }
 
     /// The processor, as DLPack counts devices.
