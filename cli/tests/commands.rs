@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::{command, fail, json, path, run, succeed, text};
+use nnburst_mlts::photo::Picture;
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::TfliteFile;
 use serde_json::Value;
@@ -28,9 +29,9 @@ fn a_picture_is_classified_by_a_driver_in_another_process() {
     let dir = tempfile::tempdir().unwrap();
     let model = tiny_model(dir.path());
     let photo = dir.path().join("photo.png");
-    let mut pixels = image::RgbImage::new(4, 4);
-    pixels.put_pixel(2, 1, image::Rgb([10, 255, 20]));
-    pixels.save(&photo).unwrap();
+    let mut picture = Picture { width: 4, height: 4, pixels: vec![0; 48] };
+    picture.pixels[(4 + 2) * 3..][..3].copy_from_slice(&[10, 255, 20]);
+    std::fs::write(&photo, picture.png().unwrap()).unwrap();
     let labels = dir.path().join("labels.txt");
     let names: Vec<_> = (0..48).map(|class| format!("class {class}")).collect();
     std::fs::write(&labels, names.join("\n")).unwrap();

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use common::{command, fail, json, path, text};
+use nnburst_mlts::photo::Picture;
 
 #[test]
 fn files_that_are_none_are_named_with_a_cure() {
@@ -104,10 +105,10 @@ fn inputs_and_photos_come_from_standard_input_and_photos_from_a_folder() {
     let dir = tempfile::tempdir().unwrap();
     let photos = dir.path().join("photos");
     std::fs::create_dir(&photos).unwrap();
-    for (name, colour) in [("b.png", 200), ("a.JPG", 10), ("c.jpeg", 90)] {
-        image::RgbImage::from_pixel(8, 8, image::Rgb([colour, 0, 0]))
-            .save(photos.join(name))
-            .unwrap();
+    let picture = Picture { width: 8, height: 8, pixels: [200, 0, 0].repeat(64) };
+    let png = picture.png().unwrap();
+    for (name, file) in [("b.png", &png[..]), ("a.JPG", &grey_jpeg()), ("c.jpeg", &grey_jpeg())] {
+        std::fs::write(photos.join(name), file).unwrap();
     }
     std::fs::write(photos.join("notes.txt"), "no photo").unwrap();
     let network = ["run", "--builtin", "mobilenet_v2_1.0_224", "--device", "embedded"];
@@ -143,4 +144,20 @@ fn inputs_and_photos_come_from_standard_input_and_photos_from_a_folder() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(json(text(&output.stdout).trim_end())["outputs"][0]["first"], json("[5.0]"));
+}
+
+/// A JPEG file of 8 x 8 grey pixels: one block, of two codes of a bit each.
+fn grey_jpeg() -> Vec<u8> {
+    let codes: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    [
+        &[0xFF, 0xD8, 0xFF, 0xDB, 0, 67, 0][..],
+        &[1; 64],
+        &[0xFF, 0xC0, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0],
+        &[0xFF, 0xC4, 0, 20, 0x00],
+        codes,
+        &[0xFF, 0xC4, 0, 20, 0x10],
+        codes,
+        &[0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0, 0x3F, 0xFF, 0xD9],
+    ]
+    .concat()
 }

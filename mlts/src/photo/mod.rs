@@ -4,6 +4,7 @@
 //! (`jpeg`), the cut (87.5 % of each side, its edges rounded half to even) and the filter
 //! (`resample`).
 
+mod formats;
 mod jpeg;
 mod resample;
 
@@ -16,8 +17,17 @@ use nnburst::hal::{Operand, OperandType};
 #[non_exhaustive]
 pub enum PhotoError {
     /// The bytes are no JPEG or PNG.
-    #[error("{0}")]
-    Format(#[from] image::ImageError),
+    #[error("neither a JPEG nor a PNG file")]
+    Format,
+    /// The JPEG is damaged or of a kind that can't be decoded.
+    #[error("the JPEG can't be decoded: {0}")]
+    Jpeg(#[from] zune_jpeg::errors::DecodeErrors),
+    /// The PNG is damaged.
+    #[error("the PNG can't be decoded: {0}")]
+    Png(#[from] png::DecodingError),
+    /// The picture has more pixels than are decoded.
+    #[error("the picture is larger than 512 MiB")]
+    Large,
     /// The picture has a side of no pixels.
     #[error("the picture has no pixels")]
     Empty,
@@ -51,13 +61,11 @@ impl Picture {
         if let Some(picture) = jpeg::decode(bytes) {
             return Ok(picture);
         }
-        let decoded = image::load_from_memory(bytes)?.to_rgb8();
-        let side = |pixels| usize::try_from(pixels).unwrap_or(0);
-        let (width, height) = (side(decoded.width()), side(decoded.height()));
-        if width == 0 || height == 0 {
+        let picture = formats::decode(bytes)?;
+        if picture.width == 0 || picture.height == 0 {
             return Err(PhotoError::Empty);
         }
-        Ok(Self { width, height, pixels: decoded.into_raw() })
+        Ok(picture)
     }
 
     /// The picture as the bytes of a model's input: its centre, at the input's size.
@@ -86,22 +94,27 @@ impl Picture {
         resample::resize(&self.square(), side(width), side(height)).encode(operand)
     }
 
-    /// The picture with a longer side of at most 96 pixels, as a JPEG in a data URI.
+    /// The picture with a longer side of at most 96 pixels, as a PNG in a data URI.
     pub fn thumbnail(&self) -> String {
         const LONGEST: usize = 96;
         let longest = self.width.max(self.height).max(1);
         let side = |side: usize| (side * LONGEST.min(longest) / longest).max(1);
-        let small = resample::resize(self, side(self.width), side(self.height));
+        let file = resample::resize(self, side(self.width), side(self.height)).png();
+        file.map(|file| format!("data:image/png;base64,{}", BASE64_STANDARD.encode(file)))
+            .unwrap_or_default()
+    }
+
+    /// Encodes the picture as a PNG file.
+    ///
+    /// # Errors
+    /// It has no pixels, or other than its size says.
+    pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
         let narrow = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
         let mut file = Vec::new();
-        let mut encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut file, 70);
-        let (width, height) = (narrow(small.width), narrow(small.height));
-        let colour = image::ExtendedColorType::Rgb8;
-        // It has the bytes that its size asks for.
-        if encoder.encode(&small.pixels, width, height, colour).is_err() {
-            return String::new();
-        }
-        format!("data:image/jpeg;base64,{}", BASE64_STANDARD.encode(file))
+        let mut encoder = png::Encoder::new(&mut file, narrow(self.width), narrow(self.height));
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header()?.write_image_data(&self.pixels)?;
+        Ok(file)
     }
 
     /// Returns the square in the middle. Half a pixel is lost at each end on its own: a picture of

@@ -2,7 +2,7 @@
 //!
 //! It exists because the goldens were made with the IJG's library, whose pixels other decoders miss
 //! by a few steps. What it doesn't know (progressive, CMYK, odd sampling, broken data) it leaves to
-//! the `image` crate, which also finds the words for what is wrong.
+//! the crate zune-jpeg, which also finds the words for what is wrong.
 //!
 //! Every number of the file is hostile: lengths are taken off slices, sizes checked before they
 //! allocate.
