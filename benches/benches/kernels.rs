@@ -23,7 +23,7 @@ use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
-use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::kernels::plain::zip;
 use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
@@ -556,7 +556,7 @@ fn elementwise(c: &mut Criterion) {
             let each = |a: i16, b: i16| a.saturating_sub(b);
             rows_of
                 .each_block((0..rows).map(|row| [row * len, row]), &mut |a, b, output| {
-                    isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each });
+                    zip(*isa, a.cast(), b.cast(), output.cast(), each);
                     Ok(())
                 })
                 .unwrap();
@@ -583,7 +583,7 @@ fn elementwise(c: &mut Criterion) {
             };
             let each = |a: f32, b: f32| a * b;
             rows.each(&mut |a, b, output| {
-                isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each });
+                zip(*isa, a.cast(), b.cast(), output.cast(), each);
                 Ok(())
             })
             .unwrap();

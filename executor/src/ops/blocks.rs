@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::pieces::copy_pieces;
 use nnburst_kernels::tensor::{Element, OpError, Out, Tensor, poll, quantised_range};
 
 use super::Op;

@@ -1,6 +1,6 @@
 //! Two tensors that broadcast to one shape: the walk over both, compiled once for all types.
 
-use nnburst_kernels::kernels::plain::Zip;
+use nnburst_kernels::kernels::plain::zip;
 use nnburst_kernels::kernels::repeated_rows::{self, RepeatedRows};
 use nnburst_kernels::kernels::short_rows::{self, EachRow, ShortRows};
 use nnburst_kernels::kernels::spans::{Along, Spans};
@@ -302,7 +302,7 @@ pub(crate) fn emit_zip<T: Element, U: Element>(
 ) {
     let isa = op.isa();
     let row = move |a: In<'_, u8>, b: In<'_, u8>, output: Out<'_, u8>| {
-        isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each: &each });
+        zip(isa, a.cast(), b.cast(), output.cast(), &each);
         Ok(())
     };
     let sizes = [size_of::<T>(), size_of::<U>()];
@@ -397,8 +397,7 @@ mod tests {
             let output = Rows::from(Out::of(&mut got));
             let broadcast = Broadcast::new(&wide, &a, &b);
             let row: &mut EachRow<'_> = &mut |a, b, output| {
-                let (a, b, output) = (a.cast(), b.cast(), output.cast());
-                Isa::best().run(Zip { a, b, output, each });
+                zip(Isa::best(), a.cast(), b.cast(), output.cast(), each);
                 Ok(())
             };
             let operands = [of_a.bytes(), of_b.bytes()];

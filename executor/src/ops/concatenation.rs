@@ -1,7 +1,8 @@
 //! CONCATENATION: tensors joined along an axis.
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::plain::{Loop, copy_pieces};
+use nnburst_kernels::kernels::pieces::copy_pieces;
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::quant::round_half_away;
 use nnburst_kernels::tensor::rows::Port;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Shape, Tensor, poll};

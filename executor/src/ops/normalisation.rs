@@ -1,7 +1,7 @@
 //! L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION and LOG_SOFTMAX.
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::plain::{Loop, Zip, map};
+use nnburst_kernels::kernels::plain::{Loop, map, zip};
 use nnburst_kernels::kernels::softmax_f32::Softmax;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
 use nnburst_kernels::tensor::quant::fixed::inverse_sqrt;
@@ -232,7 +232,7 @@ fn emit_lrn_of_lines<T: Real>(op: &mut OpBuilder<'_>, len: usize, response: Resp
                 poll::work(sums.len())?;
                 let b = In::of(&squares[offset..offset + sums.len()]);
                 let sums = Out::of(sums);
-                isa.run(Zip { a: sums.as_in(), b, output: sums, each: std::ops::Add::add });
+                zip(isa, sums.as_in(), b, sums, std::ops::Add::add);
             }
             poll::work(sums.len() * 10)?;
             let of_all = Out::of(sums);

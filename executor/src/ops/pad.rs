@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::pieces::copy_pieces;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, Tensor, poll};
 

@@ -278,14 +278,12 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
         activation_range(pool.activation, input.scale, input.zero_point, T::MIN, T::MAX);
     let label = pool.label("pool_byte")?;
     if pool.kind == Kind::Max {
-        // As bytes, of which a vector holds four times as many.
-        let (low, high) = (T::from_i32(low), T::from_i32(high));
-        let larger = |a: T, b: T| if b > a { b } else { a };
-        let limit = move |max: T| {
-            let y = larger(max, low);
-            if y < high { y } else { high }
-        };
-        emit(op, label, pool, T::from_i32(T::MIN), larger, move |max, _| limit(max));
+        // As bytes, of which a vector holds four times as many; of signed ones as of unsigned ones,
+        // which have the same order.
+        let (flip, unsigned) = (T::FLIP, |x: i32| u8::from_i32(x + T::TO_UNSIGNED));
+        let (low, high) = (unsigned(low), unsigned(high));
+        let larger = move |max: u8, q: u8| max.max(q ^ flip);
+        emit(op, label, pool, 0, larger, move |max: u8, _| max.max(low).min(high) ^ flip);
     } else {
         let mean = |sum, n| divide_round(sum, i32::try_from(n).unwrap_or(1).max(1));
         let add = |sum: i32, q: T| sum + q.to_i32();

@@ -43,6 +43,10 @@ fn merged(axes: impl IntoIterator<Item = (usize, usize)>) -> (Vec<usize>, Vec<us
 #[inline(always)]
 fn places<'a>(extents: &'a [usize], strides: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
     (0..extents.iter().product()).map(move |row| {
+        // Divisions would take longer than a short line.
+        if let [stride] = strides {
+            return row * stride;
+        }
         let (mut rest, mut to) = (row, 0);
         for (&extent, &stride) in extents.iter().zip(strides).rev() {
             to += rest % extent * stride;
@@ -141,7 +145,58 @@ impl Reduction {
         each: impl Fn(S, T) -> S,
         join: impl Fn(S, S) -> S,
     ) {
-        isa.run(Fold { reduction: self, input, results, start, each, join });
+        let fold = Fold {
+            reduction: self,
+            input,
+            results,
+            start,
+            fold: &|lanes, input, rows| {
+                isa.run(FoldRows { lanes, input, rows, each: &each });
+            },
+            fold_lines: &|input, len, results| {
+                // Some side by side: one waits for each of its elements.
+                let (some, rest) = results.as_chunks_mut::<4>();
+                let (lines, done) = (len * 4, some.len() * 4 * len);
+                for (at, results) in some.iter_mut().enumerate() {
+                    let lines = input.slice(at * lines..(at + 1) * lines);
+                    let mut folded = [start; 4];
+                    for at in 0..len {
+                        let of = |line: usize| lines.get(line * len + at);
+                        folded[0] = each(folded[0], of(0));
+                        folded[1] = each(folded[1], of(1));
+                        folded[2] = each(folded[2], of(2));
+                        folded[3] = each(folded[3], of(3));
+                    }
+                    results.iter_mut().zip(folded).for_each(|(a, b)| *a = join(*a, b));
+                }
+                for (at, result) in rest.iter_mut().enumerate() {
+                    let line = input.slice(done + at * len..done + (at + 1) * len);
+                    *result = join(*result, line.iter().fold(start, &each));
+                }
+            },
+            join: &|lanes, Joined { columns, together }, results| {
+                let mut left = together;
+                if (columns, together) == (1, LANES) {
+                    // All of it known, for the compiler to make vectors of.
+                    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16] {
+                        for lane in 0..half {
+                            lanes[lane] = join(lanes[lane], lanes[lane + half]);
+                        }
+                    }
+                    left = LANES / 16;
+                }
+                while left > 1 {
+                    let half = left.div_ceil(2);
+                    let (some, others) = lanes.split_at_mut(half * columns);
+                    let others = &others[..(left - half) * columns];
+                    some.iter_mut().zip(others).for_each(|(a, &b)| *a = join(*a, b));
+                    left = half;
+                }
+                results.iter_mut().zip(lanes).for_each(|(a, b)| *a = join(*a, *b));
+            },
+        };
+        // A run that is to end is noticed by whoever asks for the results.
+        let _ = fold.run();
     }
 }
 
@@ -157,198 +212,192 @@ fn smaller<T: Element>(a: T, b: T) -> T {
     if b < a { b } else { a }
 }
 
-/// The results of all that are reduced into one. Of a line that is reduced every sixteenth element
-/// is taken by itself first, the same in every form: one result alone waits for each addition,
-/// 0.3 us for 256 floats. Short lines are taken in order, several side by side. Where lines are
-/// added to each other, some of their columns stay in registers.
-struct Fold<'a, T, S, E, J> {
+/// Elements that are folded side by side, the same in every form: one result alone waits for each
+/// addition, 0.3 us for 256 floats.
+const LANES: usize = 64;
+
+/// Elements of a line that is short.
+const SHORT: usize = 32;
+
+/// Rows of elements that are folded into the lanes.
+#[derive(Clone, Copy)]
+struct Rows {
+    count: usize,
+    /// Elements from a row to the next one.
+    stride: usize,
+    /// Elements of the last row that are; those behind them are no part of it.
+    last: usize,
+}
+
+/// Folds rows into the lanes.
+type FoldLanes<'f, T, S> = dyn Fn(&mut [S; LANES], In<'_, T>, Rows) + 'f;
+
+/// Folds lines of so many elements into a result each.
+type FoldLines<'f, T, S> = dyn Fn(In<'_, T>, usize, &mut [S]) + 'f;
+
+/// Joins lanes that are some rows side by side, and then results with those.
+type Join<'f, S> = dyn Fn(&mut [S; LANES], Joined, &mut [S]) + 'f;
+
+/// What lanes are: so many rows of so many columns.
+#[derive(Clone, Copy)]
+struct Joined {
+    columns: usize,
+    together: usize,
+}
+
+/// The results of all that are reduced into one. What finds elements and results is compiled once
+/// for all functions of the same types, and for every instruction set only what folds rows of
+/// [`LANES`] elements: [`FoldRows`].
+struct Fold<'a, T, S> {
     reduction: &'a Reduction,
     input: In<'a, T>,
     results: &'a mut [S],
     start: S,
-    each: E,
-    join: J,
+    fold: &'a FoldLanes<'a, T, S>,
+    fold_lines: &'a FoldLines<'a, T, S>,
+    join: &'a Join<'a, S>,
 }
 
-impl<T, S, E, J> Loop for Fold<'_, T, S, E, J>
-where
-    T: Element,
-    S: Element,
-    E: Fn(S, T) -> S,
-    J: Fn(S, S) -> S,
-{
-    #[inline(always)]
-    fn run(mut self) {
+impl<T: Element, S: Element> Fold<'_, T, S> {
+    #[inline(never)]
+    fn run(mut self) -> Result<(), poll::Halted> {
         let Reduction { extents, strides, .. } = self.reduction;
-        // Where the last but one axis is reduced, all its lines at once.
-        let (outer, rows, columns, step) = match (&extents[..], &strides[..]) {
-            ([outer @ .., rows, columns], [.., 0, 1]) => (outer, *rows, *columns, 1),
-            ([outer @ .., columns], [.., step]) => (outer, 1, *columns, *step),
-            // A single number is a line of one.
-            _ => (&[][..], 1, 1, 0),
+        // Where the last but one axis is reduced, all its lines at once. A line that is reduced is
+        // as many of one column, and a single number is a line of one.
+        let (outer, rows, columns) = match (&extents[..], &strides[..]) {
+            ([outer @ .., rows, columns], [.., 0, 1]) => (outer, *rows, *columns),
+            ([outer @ .., columns], [.., 0]) => (outer, *columns, 1),
+            ([outer @ .., columns], _) => (outer, 1, *columns),
+            _ => (&[][..], 1, 1),
         };
+        if rows == 0 || columns == 0 {
+            return Ok(());
+        }
         if let (&[rows, columns @ 1..=SHORT], [1, 0]) = (&extents[..], &strides[..]) {
-            return self.short_lines(rows, columns);
+            for (at, results) in self.results[..rows].chunks_mut(LANES).enumerate() {
+                poll::work(results.len() * columns)?;
+                let from = at * LANES * columns;
+                let lines = self.input.slice(from..from + results.len() * columns);
+                (self.fold_lines)(lines, columns, results);
+            }
+            return Ok(());
         }
-        // No closure: of one as large as this the compiler makes a function of its own, which has
-        // no vectors.
         for (at, to) in places(outer, strides).enumerate() {
+            poll::work(8)?;
             let from = at * rows * columns;
-            if poll::work(8).is_err() {
-                return;
-            }
-            match step {
-                0 => self.line(from, to, columns),
-                _ => self.columns([from, to], rows, columns),
+            if columns < LANES {
+                self.few_columns(from, to, rows, columns)?;
+            } else {
+                self.columns(from, to, rows, columns)?;
             }
         }
-    }
-}
-
-impl<T, S, E, J> Fold<'_, T, S, E, J>
-where
-    T: Element,
-    S: Element,
-    E: Fn(S, T) -> S,
-    J: Fn(S, S) -> S,
-{
-    /// Lines that become one result each, element by element but several side by side: blocks and
-    /// what is found out of them take longer than few elements do.
-    #[inline(always)]
-    fn short_lines(&mut self, lines: usize, len: usize) {
-        const TOGETHER: usize = 8;
-        let whole = lines / TOGETHER * TOGETHER;
-        for first in (0..whole).step_by(TOGETHER) {
-            if poll::work(TOGETHER * len).is_err() {
-                return;
-            }
-            self.some_lines::<TOGETHER>(first, len);
-        }
-        (whole..lines).for_each(|line| self.some_lines::<1>(line, len));
+        Ok(())
     }
 
-    #[inline(always)]
-    fn some_lines<const N: usize>(&mut self, first: usize, len: usize) {
-        let mut results = [self.start; N];
-        for at in 0..len {
-            for (line, result) in results.iter_mut().enumerate() {
-                let x = self.input.get((first + line) * len + at);
-                *result = (self.each)(*result, x);
-            }
+    /// Folds rows from the element `from` on, all of which are there.
+    fn fold(
+        &self,
+        lanes: &mut [S; LANES],
+        mut from: usize,
+        mut rows: Rows,
+    ) -> Result<(), poll::Halted> {
+        while rows.count > 0 {
+            let count = rows.count.min(poll::CHUNK / LANES);
+            poll::work(count * LANES)?;
+            let input = self.input.slice(from..from + (count - 1) * rows.stride + LANES);
+            rows.count -= count;
+            let last = if rows.count == 0 { rows.last } else { LANES };
+            (self.fold)(lanes, input, Rows { count, last, ..rows });
+            from += count * rows.stride;
         }
-        for (to, result) in self.results[first..][..N].iter_mut().zip(results) {
-            *to = (self.join)(*to, result);
-        }
+        Ok(())
     }
 
-    /// A line that becomes one result.
-    #[inline(always)]
-    fn line(&mut self, from: usize, to: usize, count: usize) {
-        let whole = from + count / BLOCK * BLOCK;
-        let mut lanes = [self.start; BLOCK];
-        for start in (from..whole).step_by(poll::CHUNK) {
-            let end = whole.min(start + poll::CHUNK);
-            if poll::work(end - start).is_err() {
-                return;
-            }
-            for at in (start..end).step_by(BLOCK) {
-                let xs = self.input.block::<BLOCK>(at);
-                lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane = (self.each)(*lane, x));
-            }
-        }
-        for half in [BLOCK / 2, BLOCK / 4, BLOCK / 8, BLOCK / 16] {
-            (0..half).for_each(|lane| lanes[lane] = (self.join)(lanes[lane], lanes[lane + half]));
-        }
-        let rest = self.input.slice(whole..from + count).iter();
-        let result = rest.fold(lanes[0], |result, x| (self.each)(result, x));
-        self.results[to] = (self.join)(self.results[to], result);
-    }
-
-    /// `rows` lines one behind the other, each folded into the same results: an element into the
-    /// one at its place.
-    #[inline(always)]
-    fn columns(&mut self, places: [usize; 2], rows: usize, columns: usize) {
-        const WIDE: usize = 4 * BLOCK;
-        let mut column = 0;
-        while column < columns {
-            if poll::work(rows.saturating_mul(WIDE / 8)).is_err() {
-                return;
-            }
-            let extents = [rows, columns];
-            column += match columns - column {
-                WIDE.. => self.some_columns::<WIDE, true>(places, column, extents),
-                BLOCK.. => self.some_columns::<BLOCK, true>(places, column, extents),
-                _ => self.some_columns::<BLOCK, false>(places, column, extents),
-            };
-        }
-    }
-
-    /// `N` columns from the one `first` on, or those that are left where not `ALL` are there;
-    /// returns how many.
-    #[inline(always)]
-    fn some_columns<const N: usize, const ALL: bool>(
+    /// Rows of many elements, each of which is folded into the result at its place.
+    fn columns(
         &mut self,
-        [from, to]: [usize; 2],
-        first: usize,
-        [rows, columns]: [usize; 2],
-    ) -> usize {
-        let count = if ALL { N } else { N.min(columns - first) };
-        // Rows in turns: of few columns each addition would wait for the one before it.
-        let mut turns = [[self.start; N]; TURNS];
-        let whole = if N <= BLOCK { rows / TURNS * TURNS } else { 0 };
-        for row in (0..whole).step_by(TURNS) {
-            if row % REPORT_ROWS == REPORT_ROWS - TURNS && poll::work(2 * REPORT_ROWS).is_err() {
-                return count;
+        from: usize,
+        to: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<(), poll::Halted> {
+        let rows = Rows { count: rows, stride: columns, last: LANES };
+        for column in (0..columns).step_by(LANES) {
+            // The last ones lie over those before, whose results are there.
+            let first = column.min(columns - LANES);
+            let mut lanes = [self.start; LANES];
+            self.fold(&mut lanes, from + first, rows)?;
+            let count = LANES.min(columns - column);
+            if count < LANES {
+                lanes.copy_within(LANES - count.., 0);
             }
-            for (turn, results) in turns.iter_mut().enumerate() {
-                let xs = self.row::<N, ALL>(from + (row + turn) * columns + first, count);
-                results
-                    .iter_mut()
-                    .zip(&xs)
-                    .for_each(|(result, &x)| *result = (self.each)(*result, x));
-            }
+            let alone = Joined { columns: count, together: 1 };
+            (self.join)(&mut lanes, alone, &mut self.results[to + column..][..count]);
         }
-        let mut results = [self.start; N];
-        results[..count].copy_from_slice(&self.results[to + first..][..count]);
-        if whole > 0 {
-            let [a, b, c, d] = turns;
-            for (lane, result) in results.iter_mut().enumerate() {
-                let halves = ((self.join)(a[lane], b[lane]), (self.join)(c[lane], d[lane]));
-                *result = (self.join)(*result, (self.join)(halves.0, halves.1));
-            }
-        }
-        for row in whole..rows {
-            if row % REPORT_ROWS == REPORT_ROWS - 1 && poll::work(2 * REPORT_ROWS).is_err() {
-                return count;
-            }
-            let xs = self.row::<N, ALL>(from + row * columns + first, count);
-            results.iter_mut().zip(&xs).for_each(|(result, &x)| *result = (self.each)(*result, x));
-        }
-        self.results[to + first..][..count].copy_from_slice(&results[..count]);
-        count
+        Ok(())
     }
 
-    /// `count` elements, and where not `ALL` are asked for, whatever is behind them.
-    #[inline(always)]
-    fn row<const N: usize, const ALL: bool>(&self, at: usize, count: usize) -> [T; N] {
-        if ALL || at + N <= self.input.len() {
-            return self.input.block(at);
+    /// Rows of few elements, as many side by side as there are lanes for: the rows lie one behind
+    /// the other.
+    fn few_columns(
+        &mut self,
+        mut from: usize,
+        to: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<(), poll::Halted> {
+        let together = LANES / columns;
+        let width = together * columns;
+        let mut lanes = [self.start; LANES];
+        let end = from + rows * columns;
+        // All lanes are read, also those behind the last column: they must be there.
+        let all = (end - from).div_ceil(width);
+        let there = (self.input.len() - from + width).saturating_sub(LANES) / width;
+        let count = all.min(there);
+        let last = width.min(end - from - (count.max(1) - 1) * width);
+        self.fold(&mut lanes, from, Rows { count, stride: width, last })?;
+        from += count * width;
+        while from < end {
+            let last = width.min(end - from);
+            let mut rest = [T::default(); LANES];
+            self.input.slice(from..from + last).copy_to(&mut rest);
+            (self.fold)(&mut lanes, In::of(&rest), Rows { count: 1, stride: 0, last });
+            from += last;
         }
-        std::array::from_fn(|lane| self.input.get(at + lane.min(count - 1)))
+        let joined = Joined { columns, together: together.min(rows) };
+        (self.join)(&mut lanes, joined, &mut self.results[to..][..columns]);
+        Ok(())
     }
 }
 
-/// Rows that are folded side by side, where they have few columns.
-const TURNS: usize = 4;
+/// Folds rows into [`LANES`] lanes, an element into the one at its place.
+struct FoldRows<'a, T, S, E> {
+    lanes: &'a mut [S; LANES],
+    input: In<'a, T>,
+    rows: Rows,
+    each: &'a E,
+}
 
-/// Rows between two reports of work: there may be as many as memory holds.
-const REPORT_ROWS: usize = 1 << 12;
-
-/// Elements that are added side by side.
-const BLOCK: usize = 16;
-
-/// Elements of a line that is short.
-const SHORT: usize = 32;
+impl<T: Element, S: Element, E: Fn(S, T) -> S> Loop for FoldRows<'_, T, S, E> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { lanes: all, input, rows: Rows { count, stride, last }, each } = self;
+        // A copy, so that they stay in registers.
+        let mut lanes = *all;
+        let whole = if last < LANES { count - 1 } else { count };
+        for row in 0..whole {
+            let xs = input.block::<LANES>(row * stride);
+            lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane = each(*lane, x));
+        }
+        if whole < count {
+            let xs = input.block::<LANES>(whole * stride);
+            for (at, (lane, &x)) in lanes.iter_mut().zip(&xs).enumerate() {
+                *lane = if at < last { each(*lane, x) } else { *lane };
+            }
+        }
+        *all = lanes;
+    }
+}
 
 /// Sums of floats along the axes of a reduction.
 ///
@@ -456,6 +505,21 @@ mod tests {
     use nnburst_kernels::tensor::quant::truncate;
 
     use super::*;
+
+    #[test]
+    fn nothing_is_folded_where_there_is_nothing() {
+        for extents in [[0, 3, 2], [2, 0, 3], [3, 2, 0], [2, 0, 0]] {
+            for gone in 0..8u32 {
+                let axes: Vec<i32> = (0..3).filter(|axis| gone >> axis & 1 == 1).collect();
+                let reduction =
+                    Reduction::new(&Shape::new(extents).unwrap(), &axes, false).unwrap();
+                let mut results = vec![7i64; reduction.shape.elements()];
+                reduction.add(Isa::best(), In::of(&[0i64; 0]), &mut results, |x| x);
+                reduction.extremes(Isa::best(), In::of(&[]), &mut results, 9, true);
+                assert!(results.iter().all(|&x| x == 7 || x == 9), "{extents:?} {axes:?}");
+            }
+        }
+    }
 
     #[test]
     fn floats_are_added_along_any_axes() {

@@ -2,7 +2,7 @@
 //! when the shapes are known; [`super::bilinear`] computes with them.
 
 use nnburst_hal::OperandType;
-use nnburst_kernels::kernels::plain::copy_pieces;
+use nnburst_kernels::kernels::pieces::copy_pieces;
 use nnburst_kernels::tensor::rows::Port;
 use nnburst_kernels::tensor::{Element, OpError, poll};
 

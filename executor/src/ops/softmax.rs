@@ -195,23 +195,24 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, axis: usize, beta: f32) -> Lowered
         let what = format!("scale {} and zero point {}", output.scale, output.zero_point);
         return Err(OpError::output(0, what + ", must be 1/256 and the smallest value").into());
     }
-    fixed_byte::<T>(op, axis, &exponentials(input.scale, beta)?)
+    fixed_byte(op, axis, &exponentials(input.scale, beta)?, T::FLIP)
 }
 
 /// Shares in 256ths, whatever the result's scale: TFLite's reference does not look at that of
-/// UINT8.
-pub(super) fn fixed_byte<T: Quantised>(
+/// UINT8. With `flip`, bytes are unsigned: distances are the same.
+pub(super) fn fixed_byte(
     op: &mut OpBuilder<'_>,
     axis: usize,
     table: &Exponentials,
+    flip: u8,
 ) -> Lowered {
     let input = op.input(0)?;
     let (exps, addends) = (table.map(|of| of.exp.unwrap_or(0)), table.map(|of| of.addend));
     let (outer, count, inner) = input.shape.around(axis);
     let isa = op.isa();
     let label = compiled(isa, "softmax_byte", &input.shape, 0);
-    let shares = move |from: In<'_, T>, to: Out<'_, T>| {
-        let shares = ByteShares { from, to, exps: &exps, addends: &addends };
+    let shares = move |from: In<'_, u8>, to: Out<'_, u8>| {
+        let shares = ByteShares { from, to, flip, exps: &exps, addends: &addends };
         match from.len() {
             0..BYTES => isa.run(shares),
             _ => isa.run(LongByteShares(shares)),
@@ -220,11 +221,11 @@ pub(super) fn fixed_byte<T: Quantised>(
     if inner == 1 {
         let many = if (1..=FEW).contains(&count) { outer / ROWS * ROWS } else { 0 };
         op.emit(label, move |io| {
-            let (input, output) = (io.input::<T>(0), io.output::<T>(0));
+            let (input, output) = (io.input::<u8>(0), io.output::<u8>(0));
             for first in poll::each((0..many).step_by(ROWS), ROWS * (16 + 4 * count)) {
                 let places = first * count..(first + ROWS) * count;
                 let (from, to) = (input.slice(places.clone()), output.slice(places));
-                isa.run(FewShares { from, to, count, exps: &exps });
+                isa.run(FewShares { rows: SideBySide { from, count, flip }, to, exps: &exps });
             }
             for line in poll::each(many..outer, 256) {
                 let places = line * count..(line + 1) * count;
@@ -235,8 +236,8 @@ pub(super) fn fixed_byte<T: Quantised>(
         return Ok(());
     }
     op.emit_with_scratch(label, 2 * count, move |mut io| {
-        let (input, output) = (io.input::<T>(0), io.output::<T>(0));
-        let (row, results) = io.scratch_slice::<T>()[..2 * count].split_at_mut(count);
+        let (input, output) = (io.input::<u8>(0), io.output::<u8>(0));
+        let (row, results) = io.scratch_slice::<u8>()[..2 * count].split_at_mut(count);
         for line in poll::each(0..outer * inner, 256) {
             let start = line / inner * count * inner + line % inner;
             let bytes = poll::each(row.iter_mut().enumerate(), 4);
@@ -254,9 +255,11 @@ pub(super) fn fixed_byte<T: Quantised>(
 const BYTES: usize = 256;
 
 /// The shares of a row of fewer than 256 bytes: looked up one by one, scaled in vectors.
-struct ByteShares<'a, T> {
-    from: In<'a, T>,
-    to: Out<'a, T>,
+struct ByteShares<'a> {
+    from: In<'a, u8>,
+    to: Out<'a, u8>,
+    /// Bits that make a byte unsigned.
+    flip: u8,
     /// By the distance to the largest byte: the exponential, and the same with the bits of sums.
     exps: &'a [i32; BYTES],
     addends: &'a [i32; BYTES],
@@ -264,8 +267,8 @@ struct ByteShares<'a, T> {
 
 /// The distance of a byte to the largest of its row.
 #[inline(always)]
-fn distance<T: Quantised>(max: i32, q: T) -> usize {
-    usize::try_from(max - q.to_i32()).unwrap_or(0) & (BYTES - 1)
+fn distance(max: u8, q: u8) -> usize {
+    usize::from(max.wrapping_sub(q))
 }
 
 /// The factor of exponentials whose sum that is: the product's upper half, rounded, and what is
@@ -278,28 +281,29 @@ fn share_of(sum: i32) -> BranchlessMultiplier {
     BranchlessMultiplier::from(Multiplier { fraction, shift: leading - 12 - 23 })
 }
 
-impl<T: Quantised> Loop for ByteShares<'_, T> {
+impl Loop for ByteShares<'_> {
     #[inline(always)]
     fn run(self) {
         /// Shares that are computed at a time.
         const BLOCK: usize = 32;
-        let Self { from, to, exps, .. } = self;
-        let (mut bytes, mut values) = ([T::default(); BYTES], [0u32; BYTES]);
+        let Self { from, to, flip, exps, .. } = self;
+        let (mut bytes, mut values) = ([0u8; BYTES], [0u32; BYTES]);
         let count = from.len().min(bytes.len());
         from.copy_to(&mut bytes[..count]);
         let bytes = &bytes[..count];
-        let max = largest(from).map_or(0, T::to_i32);
+        // Distances are those of the bytes as they lie.
+        let max = largest(from, flip).unwrap_or(0) ^ flip;
         let mut sum = 0u32;
         for (value, q) in values.iter_mut().zip(bytes) {
             *value = exps[distance(max, *q)].cast_unsigned();
             // The bits of sums, as in the table of addends: to look those up takes as long again.
             sum += (*value + (1 << 11)) >> 12;
         }
-        let (share, mut shares) = (ShortShare::of(sum), [T::default(); BYTES]);
+        let (share, mut shares) = (ShortShare::of(sum), [0u8; BYTES]);
         let blocks = shares.chunks_exact_mut(BLOCK).zip(values.chunks_exact(BLOCK));
         for (to, values) in blocks.take(count.div_ceil(BLOCK)) {
             for (to, &value) in to.iter_mut().zip(values) {
-                *to = T::from_i32(share.apply(value) - T::TO_UNSIGNED);
+                *to = share.apply(value) ^ flip;
             }
         }
         to.copy_from(In::of(&shares[..count]));
@@ -307,40 +311,61 @@ impl<T: Quantised> Loop for ByteShares<'_, T> {
 }
 
 /// The longest rows of which some are computed side by side.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 
 /// The rows that are.
-const ROWS: usize = 16;
+pub(super) const ROWS: usize = 16;
 
-/// The shares of [`ROWS`] rows of `count` bytes, [`FEW`] at most: a row by itself waits for its
-/// sum, and longer for the factor that this makes.
-struct FewShares<'a, T> {
-    from: In<'a, T>,
-    to: Out<'a, T>,
-    count: usize,
+/// [`ROWS`] rows of `count` bytes, [`FEW`] at most: a row by itself waits for its sum, and longer
+/// for what is made of that.
+#[derive(Clone, Copy)]
+pub(super) struct SideBySide<'a> {
+    pub(super) from: In<'a, u8>,
+    pub(super) count: usize,
+    /// Bits that make a byte unsigned.
+    pub(super) flip: u8,
+}
+
+impl SideBySide<'_> {
+    /// The distance of each byte to the largest of its row: by place in the row, then by row.
+    #[inline(always)]
+    pub(super) fn distances(self) -> [[u8; ROWS]; FEW] {
+        let Self { from, count, flip } = self;
+        let mut columns = [[0u8; ROWS]; FEW];
+        let mut most = [0u8; ROWS];
+        for (k, column) in columns.iter_mut().take(count).enumerate() {
+            for (row, (q, most)) in column.iter_mut().zip(&mut most).enumerate() {
+                *q = from.get(row * count + k) ^ flip;
+                *most = (*most).max(*q);
+            }
+        }
+        for column in columns.iter_mut().take(count) {
+            column.iter_mut().zip(&most).for_each(|(q, most)| *q = most - *q);
+        }
+        columns
+    }
+}
+
+/// The shares of rows side by side.
+struct FewShares<'a> {
+    rows: SideBySide<'a>,
+    to: Out<'a, u8>,
     exps: &'a [i32; BYTES],
 }
 
-impl<T: Quantised> Loop for FewShares<'_, T> {
+impl Loop for FewShares<'_> {
     #[inline(always)]
     fn run(self) {
-        let Self { from, to, count, exps } = self;
-        let count = count.min(FEW);
-        // By place in the row, then by row.
-        let mut values = [[0i32; ROWS]; FEW];
-        let values = &mut values[..count];
-        let mut max = [i32::MIN; ROWS];
-        for (k, column) in values.iter_mut().enumerate() {
-            for (row, (q, max)) in column.iter_mut().zip(&mut max).enumerate() {
-                *q = from.get(row * count + k).to_i32();
-                *max = (*max).max(*q);
-            }
-        }
+        let Self { rows, to, exps } = self;
+        let SideBySide { count, flip, .. } = rows;
+        let distances = rows.distances();
+        let mut values = [[0u32; ROWS]; FEW];
+        let values = &mut values[..count.min(FEW)];
         let mut sums = [0u32; ROWS];
-        for column in values.iter_mut() {
-            for ((q, max), sum) in column.iter_mut().zip(&max).zip(&mut sums) {
-                *q = exps[usize::try_from(max - *q).unwrap_or(0) & (BYTES - 1)];
-                *sum += (q.cast_unsigned() + (1 << 11)) >> 12;
+        for (column, distances) in values.iter_mut().zip(&distances) {
+            for ((value, &distance), sum) in column.iter_mut().zip(distances).zip(&mut sums) {
+                *value = exps[usize::from(distance)].cast_unsigned();
+                *sum += (*value + (1 << 11)) >> 12;
             }
         }
         // A number of each row at a time, for vectors.
@@ -362,12 +387,12 @@ impl<T: Quantised> Loop for FewShares<'_, T> {
         for (k, column) in values.iter().enumerate() {
             let mut shares = [0; ROWS];
             for (row, share) in shares.iter_mut().enumerate() {
-                let product = u64::from(column[row].cast_unsigned()) * u64::from(fractions[row]);
+                let product = u64::from(column[row]) * u64::from(fractions[row]);
                 let of = (product + addends[row]) >> (shifts[row] & 63);
-                *share = of.min(255) as i32 - T::TO_UNSIGNED;
+                *share = of.min(255) as u8 ^ flip;
             }
             for (row, share) in shares.into_iter().enumerate() {
-                to.set(row * count + k, T::from_i32(share));
+                to.set(row * count + k, share);
             }
         }
     }
@@ -406,21 +431,22 @@ impl ShortShare {
 
     /// A share in 256ths, 255 at most.
     #[inline(always)]
-    fn apply(self, exp: u32) -> i32 {
+    fn apply(self, exp: u32) -> u8 {
         let product = u64::from(exp) * u64::from(self.fraction) + self.addend;
-        (product >> self.shift).min(255) as i32
+        (product >> self.shift).min(255) as u8
     }
 }
 
 /// The shares of a longer row: there are no more of them than distances.
-struct LongByteShares<'a, T>(ByteShares<'a, T>);
+struct LongByteShares<'a>(ByteShares<'a>);
 
-impl<T: Quantised> Loop for LongByteShares<'_, T> {
+impl Loop for LongByteShares<'_> {
     #[inline(always)]
     fn run(self) {
-        let ByteShares { from, to, exps, addends } = self.0;
-        let Some(max) = largest(from) else { return };
-        let max = max.to_i32();
+        let ByteShares { from, to, flip, exps, addends } = self.0;
+        let Some(max) = largest(from, flip) else { return };
+        // Distances are those of the bytes as they lie.
+        let max = max ^ flip;
         let mut sum = 0i32;
         for start in (0..from.len()).step_by(poll::CHUNK) {
             let end = from.len().min(start + poll::CHUNK);
@@ -431,9 +457,9 @@ impl<T: Quantised> Loop for LongByteShares<'_, T> {
             sum = from.slice(start..end).iter().fold(sum, |sum, q| sum.wrapping_add(addend(q)));
         }
         let share = share_of(sum);
-        let mut shares = [T::default(); BYTES];
+        let mut shares = [0u8; BYTES];
         for (to, &exp) in shares.iter_mut().zip(exps) {
-            *to = T::from_i32(share.apply(exp).clamp(0, 255) - T::TO_UNSIGNED);
+            *to = share.apply(exp).clamp(0, 255).to_le_bytes()[0] ^ flip;
         }
         for start in (0..from.len()).step_by(poll::CHUNK) {
             let end = from.len().min(start + poll::CHUNK);
@@ -446,31 +472,27 @@ impl<T: Quantised> Loop for LongByteShares<'_, T> {
     }
 }
 
-/// The largest of some bytes; `None` where there are none, or the work has to end.
+/// The largest of some bytes that `flip` makes unsigned, so made; `None` where there are none, or
+/// the work has to end.
 #[inline(always)]
-fn largest<T: Quantised>(from: In<'_, T>) -> Option<T> {
+fn largest(from: In<'_, u8>, flip: u8) -> Option<u8> {
     const BLOCK: usize = 64;
-    let mut most = [from.iter().next()?; BLOCK];
-    let larger = |most: T, q: T| if q > most { q } else { most };
+    let mut most = [from.iter().next()? ^ flip; BLOCK];
     let whole = from.len() / BLOCK * BLOCK;
-    if whole == 0 {
-        return from.iter().reduce(larger);
-    }
     for start in (0..whole).step_by(poll::CHUNK) {
         poll::work(poll::CHUNK / 16).ok()?;
         for at in (start..whole.min(start + poll::CHUNK)).step_by(BLOCK) {
             let block = from.block::<BLOCK>(at);
-            most.iter_mut()
-                .zip(block)
-                .for_each(|(most, q)| *most = if q > *most { q } else { *most });
+            most.iter_mut().zip(block).for_each(|(most, q)| *most = (*most).max(q ^ flip));
         }
     }
     let mut count = BLOCK;
-    while count > 1 {
+    while whole > 0 && count > 1 {
         count /= 2;
-        (0..count).for_each(|at| most[at] = larger(most[at], most[at + count]));
+        (0..count).for_each(|at| most[at] = most[at].max(most[at + count]));
     }
-    Some(from.slice(whole..from.len()).iter().fold(most[0], larger))
+    let rest = from.slice(whole..from.len()).iter();
+    Some(rest.fold(most[0], |most, q| most.max(q ^ flip)))
 }
 
 /// What a byte counts for, by its distance to the largest.
@@ -523,7 +545,10 @@ mod tests {
             let sum: u32 = exps.iter().map(|&exp| (exp.cast_unsigned() + (1 << 11)) >> 12).sum();
             let (short, share) = (ShortShare::of(sum), share_of(sum.cast_signed()));
             for exp in table.into_iter().chain([0, 1, i32::MAX]) {
-                assert_eq!(short.apply(exp.cast_unsigned()), share.apply(exp).clamp(0, 255));
+                assert_eq!(
+                    i32::from(short.apply(exp.cast_unsigned())),
+                    share.apply(exp).clamp(0, 255)
+                );
             }
         }
     }
@@ -538,12 +563,15 @@ mod tests {
             let (mut some, mut each) = (vec![0u8; bytes.len()], vec![0u8; bytes.len()]);
             for isa in Isa::all() {
                 let (from, to) = (In::of(&bytes), Out::of(&mut some));
-                isa.run(FewShares { from, to, count, exps: &exps });
-                for (from, to) in bytes.chunks(count).zip(each.chunks_mut(count)) {
-                    let (from, to) = (In::of(from), Out::of(to));
-                    isa.run(ByteShares { from, to, exps: &exps, addends: &addends });
+                for flip in [0, 0x80] {
+                    let rows = SideBySide { from, count, flip };
+                    isa.run(FewShares { rows, to, exps: &exps });
+                    for (from, to) in bytes.chunks(count).zip(each.chunks_mut(count)) {
+                        let (from, to) = (In::of(from), Out::of(to));
+                        isa.run(ByteShares { from, to, flip, exps: &exps, addends: &addends });
+                    }
+                    assert_eq!(to.as_in().to_vec(), each, "{isa:?} {count}");
                 }
-                assert_eq!(some, each, "{isa:?} {count}");
             }
         }
     }

@@ -2,7 +2,8 @@
 //! one loop over the output whose steps in the input are fixed for each axis.
 
 use nnburst_kernels::kernels::block_permutation::{BlockPermutation, MOST_BYTES};
-use nnburst_kernels::kernels::plain::{Grid, Loop};
+use nnburst_kernels::kernels::pieces::Grid;
+use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::simd::turn::{SIDE, WORDS, turned, turned_words};
 use nnburst_kernels::tensor::rows::Apart;

@@ -20,7 +20,8 @@
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
 //!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear: lines
 //!                   between lines and pixels; block_permutation: elements that change places in
-//!                   small blocks; plain: auto-vectorised loops; spans: rows that have a stride;
+//!                   small blocks; plain: auto-vectorised loops; pieces: copies of few bytes
+//!                   each; spans: rows that have a stride;
 //!                   short_rows: several in one block; repeated_rows: all beside the same one;
 //!                   gathered_rows: rows by their number
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
@@ -64,6 +65,7 @@ mod elementwise {
     pub mod gathered_rows;
     pub mod layer_norm_f32;
     pub mod mul_i8;
+    pub mod pieces;
     pub mod plain;
     pub mod repeated_rows;
     pub mod round_once_i8;
@@ -86,7 +88,7 @@ pub use convolution::{chain, lines, patches, transposed_products, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
     add_i8, bilinear, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,
-    mul_i8, plain, repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows,
+    mul_i8, pieces, plain, repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows,
     softmax_f32, spans, transcendental_f32,
 };
 pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};

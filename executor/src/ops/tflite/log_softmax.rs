@@ -2,11 +2,12 @@
 
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot};
-use nnburst_kernels::tensor::{Element, In, OpError, Out, poll};
+use nnburst_kernels::tensor::{OpError, Out, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, cut, f32_of, f64_of, low, round_i32};
 use crate::lowering::Lowered;
+use crate::ops::softmax::{FEW, ROWS, SideBySide};
 
 /// Bits before the point of differences and of their logarithms.
 const DIFFERENCE_BITS: i32 = 5;
@@ -46,12 +47,15 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let powers: [i32; 256] = std::array::from_fn(|below| steps.power(below));
     let distances: [i32; 256] = std::array::from_fn(|below| steps.distance(below));
     let (isa, side_by_side) = (call.isa(), if depth <= FEW { rows / ROWS } else { 0 });
+    let flip = if input.kind == ElementKind::I8 { 0x80 } else { 0 };
     by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
         let (from, to) = (io.input::<T>(0), io.output::<T>(0));
         for block in poll::each(0..side_by_side, ROWS * (8 + 4 * depth)) {
             let own = block * ROWS * depth..(block + 1) * ROWS * depth;
             let (from, to) = (from.slice(own.clone()), to.slice(own));
-            isa.run(SideBySide { from, to, depth, steps, powers: &powers, distances: &distances });
+            let rows = SideBySide { from: from.cast(), count: depth, flip };
+            let to = to.cast();
+            isa.run(Logarithms { rows, to, steps, powers: &powers, distances: &distances });
         }
         for row in poll::each(side_by_side * ROWS..rows, 60 + 4 * depth) {
             let values = from.slice(row * depth..(row + 1) * depth);
@@ -71,42 +75,25 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     Ok(())
 }
 
-/// The longest rows of which some are computed side by side.
-const FEW: usize = 16;
-
-/// The rows that are.
-const ROWS: usize = 16;
-
-/// [`ROWS`] rows of `depth` bytes, [`FEW`] at most: the logarithm of a row by itself takes longer
-/// than all else.
-struct SideBySide<'a, T> {
-    from: In<'a, T>,
-    to: Out<'a, T>,
-    depth: usize,
+/// The results of rows side by side: the logarithm of a row by itself takes longer than all else.
+struct Logarithms<'a> {
+    rows: SideBySide<'a>,
+    to: Out<'a, u8>,
     steps: Steps,
     powers: &'a [i32; 256],
     distances: &'a [i32; 256],
 }
 
-impl<T: Stored + Element> Loop for SideBySide<'_, T> {
+impl Loop for Logarithms<'_> {
     #[inline(always)]
     fn run(self) {
-        let Self { from, to, depth, steps, powers, distances } = self;
-        // By place in the row, then by row.
-        let mut columns = [[0i32; ROWS]; FEW];
-        let columns = &mut columns[..depth.min(FEW)];
-        let mut most = [i32::MIN; ROWS];
-        for (k, column) in columns.iter_mut().enumerate() {
-            for (row, (value, most)) in column.iter_mut().zip(&mut most).enumerate() {
-                *value = from.get(row * depth + k).wide();
-                *most = (*most).max(*value);
-            }
-        }
+        let Self { rows, to, steps, powers, distances } = self;
+        let depth = rows.count.min(FEW);
+        let columns = rows.distances();
         let mut sums = [0i32; ROWS];
-        for column in columns.iter_mut() {
-            for ((value, most), sum) in column.iter_mut().zip(&most).zip(&mut sums) {
-                *value = most - *value;
-                *sum = sum.wrapping_add(powers[place(*value)]);
+        for column in &columns[..depth] {
+            for (&below, sum) in column.iter().zip(&mut sums) {
+                *sum = sum.wrapping_add(powers[usize::from(below)]);
             }
         }
         let (mut logs, mut leasts) = ([0; ROWS], [0; ROWS]);
@@ -115,11 +102,11 @@ impl<T: Stored + Element> Loop for SideBySide<'_, T> {
             *log = Steps::log(sum);
             *least = steps.least(*log);
         }
-        for (k, column) in columns.iter().enumerate() {
+        for (k, column) in columns[..depth].iter().enumerate() {
             for (row, &below) in column.iter().enumerate() {
-                let distance = distances[place(below)];
-                let stored = steps.stored(place(below), distance, logs[row], leasts[row]);
-                to.set(row * depth + k, T::stored(stored));
+                let below = usize::from(below);
+                let stored = steps.stored(below, distances[below], logs[row], leasts[row]);
+                to.set(row * depth + k, stored.to_le_bytes()[0]);
             }
         }
     }

@@ -50,7 +50,7 @@ fn bytes<T: Quantised + Stored>(
     beta: f32,
 ) -> Lowered {
     if let Ok(table) = exponentials(input.scale, beta) {
-        return fixed_byte::<T>(call, input.shape.rank() - 1, &table);
+        return fixed_byte(call, input.shape.rank() - 1, &table, T::FLIP);
     }
     let factor = -input.scale * beta;
     let table: [f32; 256] =

@@ -2,7 +2,8 @@
 //!
 //! Numbers come from memory that may change meanwhile: each is read once, checked, used.
 
-use super::plain::{ByBlocks, LONG, Loop, PIECE_NS, REPORT_NS, by_blocks, copy_piece};
+use super::pieces::{ByBlocks, LONG, PIECE_NS, REPORT_NS, by_blocks, copy_piece};
+use super::plain::Loop;
 use crate::simd::Isa;
 use crate::tensor::{In, Out, poll};
 

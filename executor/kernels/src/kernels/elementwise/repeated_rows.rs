@@ -87,7 +87,7 @@ impl RepeatedRows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::plain::Zip;
+    use crate::kernels::plain::zip;
     use crate::simd::Isa;
 
     /// Rows of every length, in place too, with the row on either side.
@@ -117,7 +117,7 @@ mod tests {
                 repeated
                     .each(&mut |a, b, output| {
                         let (a, b, output) = (a.cast(), b.cast(), output.cast());
-                        Isa::best().run(Zip { a, b, output, each: of });
+                        zip(Isa::best(), a, b, output, of);
                         Ok(())
                     })
                     .unwrap();

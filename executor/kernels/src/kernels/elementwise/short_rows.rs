@@ -111,11 +111,11 @@ fn gather<const SIZE: usize>(from: In<'_, u8>, start: usize, repeats: bool, row:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::plain::Zip;
+    use crate::kernels::plain::zip;
     use crate::simd::Isa;
     use crate::tensor::Element;
 
-    fn zip<T: Element, U: Element>(
+    fn by_rows<T: Element, U: Element>(
         isa: Isa,
         operands: [In<'_, T>; 2],
         output: Out<'_, U>,
@@ -128,7 +128,7 @@ mod tests {
         let [a, b] = operands.map(In::bytes);
         let rows = ShortRows { operands: [a, b], sizes, output: output.bytes(), len, repeats };
         rows.each_block(starts, &mut |a, b, output| {
-            isa.run(Zip { a: a.cast(), b: b.cast(), output: output.cast(), each: &each });
+            zip(isa, a.cast(), b.cast(), output.cast(), &each);
             Ok(())
         })
         .unwrap();
@@ -157,7 +157,7 @@ mod tests {
                     let starts = (0..rows).map(|row| [row * len, of_b(row)]);
                     let each = |x: i16, y: i16| i32::from(x - 2 * y);
                     let repeats = [false, repeats];
-                    zip(isa, [a, b], to, len, repeats, starts, each);
+                    by_rows(isa, [a, b], to, len, repeats, starts, each);
                     assert_eq!(got[..len * rows], want, "{isa:?}, {rows} rows of {len}");
                     assert_eq!(got[len * rows], 0, "{isa:?}, behind {rows} rows of {len}");
                     let mut got = all.clone();
@@ -166,7 +166,7 @@ mod tests {
                     let repeats = [repeats[1], false];
                     let each = |y: i16, x: i16| x - 2 * y;
                     let (a, b) = (b, output.as_in());
-                    zip(isa, [a, b], output, len, repeats, starts, each);
+                    by_rows(isa, [a, b], output, len, repeats, starts, each);
                     let got: Vec<i32> = got.into_iter().map(i32::from).collect();
                     assert_eq!(got, want, "{isa:?}, {rows} rows of {len} in place");
                 }

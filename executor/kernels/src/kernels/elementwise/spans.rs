@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::kernels::plain::copy_pieces;
+use crate::kernels::pieces::copy_pieces;
 use crate::simd::Isa;
 use crate::tensor::rows::{Piece, Rows};
 use crate::tensor::{Element, In, Out, poll};
