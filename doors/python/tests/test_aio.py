@@ -184,3 +184,33 @@ def test_frames_of_an_ended_loop_keep_nobody_waiting(compilation: nnburst.Compil
     assert not left.in_flight
     burst.close()
     coroutine.close()
+
+
+def test_many_calls_at_once_share_few_frames(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        async with nnburst.AsyncBurst(compilation) as burst:
+            (want,) = await burst.run(picture())
+            before = descriptors()
+            calls = [asyncio.ensure_future(burst.run(picture())) for _ in range(300)]
+            await asyncio.sleep(0.01)
+            assert len(descriptors() - before) < 64
+            for call in calls[::7]:
+                call.cancel()
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            for at, result in enumerate(results):
+                if at % 7 == 0 and isinstance(result, asyncio.CancelledError):
+                    continue
+                assert not isinstance(result, BaseException), result
+                assert np.array_equal(result[0], want)
+            # Whoever was cancelled has left no frame behind that is never back.
+            again = await asyncio.gather(*(burst.run(picture()) for _ in range(20)))
+            assert all(np.array_equal(scores, want) for (scores,) in again)
+            with pytest.raises(nnburst.InvalidArgument, match="0 inputs given"):
+                await burst.run()
+            waiting = [asyncio.ensure_future(burst.run(picture())) for _ in range(20)]
+            await asyncio.sleep(0)
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(end, (tuple, nnburst.InvalidArgument)) for end in ends)
+        assert isinstance(ends[-1], nnburst.InvalidArgument)
+
+    asyncio.run(main())

@@ -224,6 +224,11 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
         nnburst.Interpreter(tmp_path / "absent.tflite")
     assert raised.value.filename == str(tmp_path / "absent.tflite")
     assert isinstance(raised.value, ValueError), "what scripts for TFLite expect"
+    # Whatever a file can't be opened for: this is a directory.
+    with pytest.raises(nnburst.ModelUnreadable) as unreadable:
+        nnburst.Interpreter(tmp_path)
+    assert isinstance(unreadable.value, OSError) and isinstance(unreadable.value, ValueError)
+    assert unreadable.value.filename == str(tmp_path)
 
 
 def test_models_are_taken_from_memory_and_constants_read(mobilenet: str) -> None:

@@ -61,6 +61,10 @@ class ModelNotFound(FileNotFoundError, ValueError):
     """There is no such file: TFLite has a ``ValueError`` here."""
 
 
+class ModelUnreadable(OSError, ValueError):
+    """An interpreter's file is there and can't be opened; TFLite raises ``ValueError``."""
+
+
 class UnsupportedModel(NnburstError, ValueError, RuntimeError):
     """A model has operators that are not supported."""
 

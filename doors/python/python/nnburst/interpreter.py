@@ -22,6 +22,7 @@ from .errors import (
     DeviceLost,
     InvalidArgument,
     ModelNotFound,
+    ModelUnreadable,
     NotPrepared,
     OutputTooSmall,
     UnsupportedModel,
@@ -111,6 +112,8 @@ class Interpreter:
                 self._model = Model.load(os.fsdecode(model_path))
             except FileNotFoundError as error:
                 raise ModelNotFound(error.errno, "Could not open", error.filename) from None
+            except OSError as error:
+                raise ModelUnreadable(error.errno, error.strerror, error.filename) from None
         elif model_content and not model_path:
             self._model = Model.from_bytes(bytes(memoryview(model_content)))
         elif not model_path:
