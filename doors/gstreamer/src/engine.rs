@@ -8,7 +8,7 @@ use nnburst::hal::tflite_extension;
 use nnburst::{
     Burst, Caching, CallOptions, CompileOptions, Device, Finished, Frame, RuntimeError, compile_for,
 };
-use nnburst_doors_common::DoorOptions;
+use nnburst_doors_common::{DoorOptions, make_cache_dir};
 use sha2::{Digest, Sha256};
 
 use crate::allocator::FdSpan;
@@ -102,6 +102,12 @@ impl Engine {
             .map_err(|error| EngineError::Model { path: path.to_owned(), error })?;
         let mut graph = model.model.clone();
         graph.relax_computation_float32_to_float16 |= options.relaxed;
+        let mut warnings = Vec::new();
+        if let Some(dir) = &options.cache_dir
+            && let Err(error) = make_cache_dir(dir)
+        {
+            warnings.push(format!("nothing is cached: {}: {error}", dir.display()));
+        }
         let caching = match &options.cache_dir {
             Some(dir) => Some(Caching { dir: dir.clone(), token: token(path, options)? }),
             None => None,
@@ -109,6 +115,7 @@ impl Engine {
         let compile = CompileOptions { caching, ..CompileOptions::default() };
         let compilation = compile_for(&graph, std::slice::from_ref(device), &compile)?;
         let burst = compilation.burst(&options.burst())?;
+        warnings.extend(burst.warnings().iter().cloned());
         let outputs = vec![Vec::new(); model.outputs.len()];
         let pixels = PixelTables::of(&model.picture, normalisation);
         Ok(Self {
@@ -116,7 +123,7 @@ impl Engine {
             copied: Some(burst.frame()?),
             route: Route::Copied,
             finished: None,
-            warnings: burst.warnings().to_vec(),
+            warnings,
             burst,
             model,
             pixels,

@@ -8,7 +8,7 @@ use nnburst::{
     Burst, BurstOptions, Caching, CallOptions, CompileOptions, Device, Finished, Frame,
     RuntimeError, Wait, compile_for,
 };
-use nnburst_doors_common::DoorOptions;
+use nnburst_doors_common::{DoorOptions, make_cache_dir};
 use nnburst_tflite::{ImportError, ImportOptions, Imported, TensorInfo};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +26,7 @@ pub(crate) enum EngineError {
         /// Why.
         error: ImportError,
     },
-    /// The file can't be read for the token of the cache.
+    /// The file can't be read for the token of the cache, or its directory can't be made.
     #[error("{}: {error}", .path.display())]
     File {
         /// Its path.
@@ -115,7 +115,11 @@ impl CompiledModel {
         let mut graph = imported.model;
         graph.relax_computation_float32_to_float16 |= options.relaxed;
         let caching = match &options.cache_dir {
-            Some(dir) => Some(Caching { dir: dir.clone(), token: token(path, options)? }),
+            Some(dir) => {
+                let of_dir = |error| EngineError::File { path: dir.clone(), error };
+                make_cache_dir(dir).map_err(of_dir)?;
+                Some(Caching { dir: dir.clone(), token: token(path, options)? })
+            }
             None => None,
         };
         let compile = CompileOptions { caching, ..CompileOptions::default() };
