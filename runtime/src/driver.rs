@@ -114,7 +114,8 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
     };
     let mut command = Command::new(program);
     command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
-    // The program refuses more than an execution ever has, where a driver in this process uses fewer.
+    // The program refuses more than an execution ever has, where a driver in this process uses
+    // fewer.
     command.arg(options.threads.clamp(1, MAX_THREADS).to_string());
     if options.bf16 {
         command.args(["--hint", "bf16"]);

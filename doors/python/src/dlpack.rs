@@ -1,5 +1,5 @@
-//! DLPack: arrays in place for whoever reads its capsules, in version 1 or in that without a number,
-//! whose arrays numpy doesn't write.
+//! DLPack: arrays in place for whoever reads its capsules, in version 1 or in that without a
+//! number, whose arrays numpy doesn't write.
 
 use std::ffi::{CStr, c_char, c_void};
 
