@@ -7,6 +7,7 @@
 //! thread and what is called from there.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::{ErrorStatus, HalError, TimePoint};
@@ -19,15 +20,32 @@ thread_local! {
 /// `MISSED_DEADLINE_TRANSIENT` where the driver has not answered. A bound within a bound ends with
 /// the earlier one.
 pub fn until<R>(deadline: TimePoint, work: impl FnOnce() -> R) -> R {
-    struct Restore(Option<TimePoint>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            BOUND.set(self.0);
-        }
-    }
-    let _restore = Restore(BOUND.get());
-    BOUND.set(earlier(BOUND.get(), Some(deadline)));
+    let _bound = Bound::until(deadline);
     work()
+}
+
+/// A bound on the calling thread, as [`until`] has one, for as long as it lives.
+#[derive(Debug)]
+#[must_use = "the bound ends where this is dropped"]
+pub struct Bound {
+    before: Option<TimePoint>,
+    /// It belongs to its thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Bound {
+    /// Bounds the calling thread's calls to drivers in other processes by `deadline`.
+    pub fn until(deadline: TimePoint) -> Self {
+        let before = BOUND.get();
+        BOUND.set(earlier(before, Some(deadline)));
+        Self { before, not_send: PhantomData }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        BOUND.set(self.before);
+    }
 }
 
 /// The bound of the calling thread, if it has one.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 pub(crate) use nnburst::ResultCode as Code;
 use nnburst::RuntimeError;
-use nnburst::hal::{HalError, MemoryError, TimePoint, bound};
+use nnburst::hal::bound::Bound;
+use nnburst::hal::{HalError, MemoryError, TimePoint};
 
 use crate::stack::{ROOM, with_room};
 
@@ -90,20 +91,26 @@ thread_local! {
 #[inline]
 pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     let timeout = TIMEOUT.get();
-    match with_room(|| caught(|| bounded(timeout, body))) {
+    match with_room(|| caught(timeout, body)) {
         Some(Ok(())) => 0,
         Some(Err(error)) => remember(error),
         None => remember(no_room()),
     }
 }
 
-fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
-    let panicked = || Error::new(Code::OpFailed, "the library panicked: a bug of nnburst");
+/// Runs what may call drivers, for as long as the calling thread lets calls take: its `TIMEOUT`.
+fn caught(timeout: Option<Duration>, body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let _bound = timeout.map(|timeout| Bound::until(TimePoint::after(timeout)));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
     if let Err(error) = &result {
         say(error);
     }
     result
+}
+
+#[cold]
+fn panicked() -> Error {
+    Error::new(Code::OpFailed, "the library panicked: a bug of nnburst")
 }
 
 #[cold]
@@ -117,15 +124,6 @@ fn no_room() -> Error {
 thread_local! {
     /// The time that each call of this thread may wait for drivers in other processes.
     static TIMEOUT: Cell<Option<Duration>> = const { Cell::new(None) };
-}
-
-/// Runs what may call drivers, for as long as the calling thread lets calls take: its `TIMEOUT`.
-#[inline]
-fn bounded<R>(timeout: Option<Duration>, body: impl FnOnce() -> R) -> R {
-    match timeout {
-        None => body(),
-        Some(timeout) => bound::until(TimePoint::after(timeout), body),
-    }
 }
 
 /// `nnburst_setCallTimeout`.
