@@ -36,7 +36,8 @@ def build_program() -> None:
 
 def built_program() -> str:
     """Builds the command, and returns its path."""
-    # Both at once, so that what they share has the same features and is built once.
+    # Both at once, so that what other crates they share has the same features and is built once. The engine is
+    # not: the command has what its acceptance suite tests with.
     packages = ["--package", "nnburst-cli", "--package", "nnburst-python"]
     command = ["cargo", "build", *packages, "--profile", PROFILE]
     messages = ["--message-format", "json-render-diagnostics"]
