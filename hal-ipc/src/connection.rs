@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::pool::Pool;
 use crate::socket::{ReceivedFrame, Sent, Socket, SocketError};
-use crate::wire::{self, DescriptorsIn, Failure, Kind};
+use crate::wire::{self, DescriptorsIn, Failure, Kind, WireError};
 use place::{CallOutcome, CallPlace, Waiter};
 use writer::Writer;
 
@@ -329,15 +329,26 @@ impl Connection {
         fds: &[BorrowedFd<'_>],
         limit: Limit,
     ) -> std::result::Result<Answer<T>, ExecutionFailure> {
-        let head = wire::encode(message).map_err(|error| not_encodable(&error))?;
-        let frame = self.ask([&head, tail], fds, limit)?;
-        if let Some(error) = frame.refused {
-            return Err(error.into());
-        }
-        let fds = DescriptorsIn::new(frame.fds, &self.budget);
-        let answer: std::result::Result<T, Failure> = wire::decode_all(&frame.payload)
-            .map_err(|error| HalError::failure(format!("the answer is malformed: {error}")))?;
+        let (payload, fds) = self.answer_of(wire::encode(message), tail, fds, limit)?;
+        let answer: std::result::Result<T, Failure> =
+            wire::decode_all(&payload).map_err(|error| malformed(&error))?;
         answer.map(|value| Answer { value, fds })
+    }
+
+    /// The part of [`Self::call`] that is the same for all types of messages.
+    fn answer_of(
+        self: &Arc<Self>,
+        head: std::result::Result<Vec<u8>, WireError>,
+        tail: &[u8],
+        fds: &[BorrowedFd<'_>],
+        limit: Limit,
+    ) -> Result<(Vec<u8>, DescriptorsIn)> {
+        let head = head.map_err(|error| not_encodable(&error))?;
+        let frame = self.ask([&head, tail], fds, limit)?;
+        match frame.refused {
+            Some(error) => Err(error),
+            None => Ok((frame.payload, DescriptorsIn::new(frame.fds, &self.budget))),
+        }
     }
 
     fn ask(
@@ -424,14 +435,21 @@ impl Connection {
         answer: &std::result::Result<T, Failure>,
         fds: &[BorrowedFd<'_>],
     ) {
-        let sent = wire::encode(answer)
-            .map_err(|error| not_encodable(&error))
-            .and_then(|head| self.send(Kind::Answer, id, [&head, &[]], fds));
-        if let Err(error) = sent
+        if let Err(error) = self.send_answer(id, wire::encode(answer), fds)
             && answer.is_ok()
         {
             self.answer_error(id, error);
         }
+    }
+
+    fn send_answer(
+        &self,
+        id: u64,
+        answer: std::result::Result<Vec<u8>, WireError>,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        let head = answer.map_err(|error| not_encodable(&error))?;
+        self.send(Kind::Answer, id, [&head, &[]], fds)
     }
 
     pub(crate) fn answer_error(&self, id: u64, error: HalError) {
@@ -507,7 +525,11 @@ impl Connection {
     }
 }
 
-fn not_encodable(error: &wire::WireError) -> HalError {
+fn malformed(error: &WireError) -> HalError {
+    HalError::failure(format!("the answer is malformed: {error}"))
+}
+
+fn not_encodable(error: &WireError) -> HalError {
     HalError::invalid(error.to_string())
 }
 

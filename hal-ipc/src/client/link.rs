@@ -107,15 +107,10 @@ impl Link {
     pub(super) fn query<T: DeserializeOwned>(&self, call: &CallRef<'_>) -> Result<T> {
         let within = Some(service_timeout());
         let limit = Limit { deadline: limit(call), within, late: None };
-        let answer = self.call_within(call, &[], &DescriptorsOut::default(), limit);
-        answer.map(|answer| answer.value).map_err(|failure| {
-            let error = failure.error;
-            // What the driver itself answered stays as it is.
-            if error.status != ErrorStatus::DeviceUnavailable {
-                return error;
-            }
-            HalError::new(error.status, format!("{}: {}", call.name(), error.reason))
-        })
+        match self.call_within(call, &[], &DescriptorsOut::default(), limit) {
+            Ok(answer) => Ok(answer.value),
+            Err(failure) => Err(named(call, failure.error)),
+        }
     }
 
     pub(super) fn call_with<T: DeserializeOwned>(
@@ -184,6 +179,15 @@ impl Drop for Link {
 /// was missed, or the calling thread's bound.
 fn limit(call: &CallRef<'_>) -> Option<TimePoint> {
     bound::earlier(call.deadline().map(bound::answered_by), bound::bound())
+}
+
+/// The error of a query, with the query's name where the driver gave no answer.
+fn named(call: &CallRef<'_>, error: HalError) -> HalError {
+    // What the driver itself answered stays as it is.
+    if error.status != ErrorStatus::DeviceUnavailable {
+        return error;
+    }
+    HalError::new(error.status, format!("{}: {}", call.name(), error.reason))
 }
 
 /// Releases what an answer made that nobody waits for.

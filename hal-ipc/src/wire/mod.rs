@@ -13,12 +13,14 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod bodies;
+mod decoder;
 mod messages;
 
-use bincode::error::DecodeError;
 use nnburst_hal::{Charge, HalError, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use decoder::{DecodeError, Decoder};
 
 pub(crate) use bodies::{
     CacheBody, DescriptorsIn, DescriptorsOut, MemoryBody, ModelRef, QueueBody, RequestBody,
@@ -247,10 +249,21 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
 /// # Errors
 /// The bytes don't make a message of this kind.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError> {
-    let config = bincode::config::standard().with_limit::<MAX_MESSAGE_BYTES>();
-    let (message, used) = bincode::serde::decode_from_slice(bytes, config)
-        .map_err(|error| WireError::Malformed { why: error.to_string() })?;
-    Ok((message, bytes.get(used..).unwrap_or_default()))
+    decode_within(bytes, MAX_MESSAGE_BYTES).map_err(malformed)
+}
+
+fn decode_within<T: DeserializeOwned>(
+    bytes: &[u8],
+    limit: usize,
+) -> Result<(T, &[u8]), DecodeError> {
+    let mut decoder = Decoder::new(bytes, limit);
+    let message = T::deserialize(&mut decoder)?;
+    Ok((message, decoder.rest))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes by value")]
+fn malformed(error: DecodeError) -> WireError {
+    WireError::Malformed { why: error.to_string() }
 }
 
 /// Bytes of memory that may become of a byte that a decoder counts: it counts a number of 32 bits
@@ -258,9 +271,14 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), WireError
 /// grows.
 const DECODED: u64 = 12;
 
-/// The number of bytes that a decoder may count, the charge for them, and the decoder. The least
-/// comes with each connection.
-type Rung<T> = (usize, u64, fn(&[u8]) -> Result<(T, usize), DecodeError>);
+/// The numbers of bytes that decoders may count, and the charges for them. The least comes with each
+/// connection.
+const RUNGS: [(usize, u64); 4] = [
+    (16 << 10, 0),
+    (256 << 10, DECODED << 18),
+    (4 << 20, DECODED << 22),
+    (MAX_HEAD_BYTES, DECODED << 25),
+];
 
 /// A message of a peer, and its tail. What the message may become is charged before it is decoded.
 ///
@@ -270,36 +288,21 @@ pub(crate) fn decode_charged<T: DeserializeOwned>(
     mut bytes: Vec<u8>,
     charge: &mut Charge,
 ) -> nnburst_hal::Result<(T, Vec<u8>)> {
-    let rungs: [Rung<T>; 4] = [
-        (16 << 10, 0, decode_within::<T, { 16 << 10 }>),
-        (256 << 10, DECODED << 18, decode_within::<T, { 256 << 10 }>),
-        (4 << 20, DECODED << 22, decode_within::<T, { 4 << 20 }>),
-        (MAX_HEAD_BYTES, DECODED << 25, decode_within::<T, MAX_HEAD_BYTES>),
-    ];
     let mut charged = 0u64;
-    for (limit, memory, decode) in rungs {
+    for (limit, memory) in RUNGS {
         charge.grow(Resource::Memory, memory.saturating_sub(charged))?;
         charged = memory;
-        match decode(&bytes) {
-            Ok((message, used)) => {
-                bytes.drain(..used.min(bytes.len()));
+        match decode_within(&bytes, limit) {
+            Ok((message, tail)) => {
+                let used = bytes.len().saturating_sub(tail.len());
+                bytes.drain(..used);
                 return Ok((message, bytes));
             }
             Err(DecodeError::LimitExceeded) if limit < MAX_HEAD_BYTES => {}
-            Err(error) => {
-                let why = error.to_string();
-                return Err(HalError::invalid(WireError::Malformed { why }.to_string()));
-            }
+            Err(error) => return Err(HalError::invalid(malformed(error).to_string())),
         }
     }
     Err(HalError::invalid("the message is larger than any may be"))
-}
-
-fn decode_within<T: DeserializeOwned, const LIMIT: usize>(
-    bytes: &[u8],
-) -> Result<(T, usize), DecodeError> {
-    let config = bincode::config::standard().with_limit::<LIMIT>();
-    bincode::serde::decode_from_slice(bytes, config)
 }
 
 /// A message without a tail.
@@ -307,10 +310,16 @@ fn decode_within<T: DeserializeOwned, const LIMIT: usize>(
 /// # Errors
 /// As for [`decode`]; also if anything is left over.
 pub(crate) fn decode_all<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
-    match decode(bytes)? {
-        (message, []) => Ok(message),
-        (_, tail) => Err(WireError::Malformed { why: format!("{} bytes left over", tail.len()) }),
+    let (message, tail) = decode(bytes)?;
+    no_tail(tail)?;
+    Ok(message)
+}
+
+fn no_tail(tail: &[u8]) -> Result<(), WireError> {
+    if tail.is_empty() {
+        return Ok(());
     }
+    Err(WireError::Malformed { why: format!("{} bytes left over", tail.len()) })
 }
 
 #[cfg(test)]

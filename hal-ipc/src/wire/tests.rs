@@ -270,13 +270,51 @@ fn a_model_arrives_as_it_left() {
     assert!(came.relax_computation_float32_to_float16);
 }
 
+/// Decodes `bytes` as bincode does, or fails where it does: for want of room too.
+fn as_bincode_does<T: DeserializeOwned + std::fmt::Debug>(bytes: &[u8]) {
+    let seen = |decoded: Result<(T, usize), bool>| {
+        decoded.map(|(message, used)| (format!("{message:?}"), used))
+    };
+    let ours = |limit| {
+        seen(match decode_within(bytes, limit) {
+            Ok((message, tail)) => Ok((message, bytes.len() - tail.len())),
+            Err(error) => Err(error == DecodeError::LimitExceeded),
+        })
+    };
+    let theirs = |error| matches!(error, bincode::error::DecodeError::LimitExceeded);
+    let config = bincode::config::standard().with_limit::<MAX_MESSAGE_BYTES>();
+    let decoded = bincode::serde::decode_from_slice(bytes, config).map_err(theirs);
+    assert_eq!(ours(MAX_MESSAGE_BYTES), seen(decoded), "{}", hex(bytes));
+    let config = bincode::config::standard().with_limit::<60>();
+    let decoded = bincode::serde::decode_from_slice(bytes, config).map_err(theirs);
+    assert_eq!(ours(60), seen(decoded), "60 bytes of {}", hex(bytes));
+}
+
 proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let _ = decode::<Call>(&bytes);
-        let _ = decode_all::<CallbackEvent>(&bytes);
-        let _ = decode_all::<Question>(&bytes);
-        let _ = decode_all::<Result<ExecutionOutcome, Failure>>(&bytes);
+        as_bincode_does::<Call>(&bytes);
+        as_bincode_does::<CallbackEvent>(&bytes);
+        as_bincode_does::<Question>(&bytes);
+        as_bincode_does::<Result<ExecutionOutcome, Failure>>(&bytes);
+        as_bincode_does::<(i8, f64, Option<bool>, i64, (), u16, String)>(&bytes);
+    }
+
+    #[test]
+    fn a_message_with_a_byte_changed_is_what_it_is_to_bincode(
+        which in 0usize..64,
+        at in 0usize..400,
+        to in any::<u8>(),
+    ) {
+        let calls = calls();
+        let mut bytes = calls[which % calls.len()].1.clone();
+        as_bincode_does::<Call>(&bytes);
+        let at = at % bytes.len();
+        bytes[at] = to;
+        as_bincode_does::<Call>(&bytes);
+        bytes.truncate(at);
+        as_bincode_does::<Call>(&bytes);
+        as_bincode_does::<ServiceStatistics>(&encode(&statistics()).unwrap());
     }
 
     #[test]
