@@ -228,7 +228,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(nnburst.ModelUnreadable) as unreadable:
         nnburst.Interpreter(tmp_path)
     assert isinstance(unreadable.value, OSError) and isinstance(unreadable.value, ValueError)
-    assert unreadable.value.filename == str(tmp_path)
+    assert str(tmp_path) in str(unreadable.value)
 
 
 def test_models_are_taken_from_memory_and_constants_read(mobilenet: str) -> None:

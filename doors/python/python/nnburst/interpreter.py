@@ -113,7 +113,9 @@ class Interpreter:
             except FileNotFoundError as error:
                 raise ModelNotFound(error.errno, "Could not open", error.filename) from None
             except OSError as error:
-                raise ModelUnreadable(error.errno, error.strerror, error.filename) from None
+                # What is no file at all has words of its own, and no number.
+                words = (error.errno, error.strerror, error.filename)
+                raise ModelUnreadable(*(words if error.errno else (str(error),))) from None
         elif model_content and not model_path:
             self._model = Model.from_bytes(bytes(memoryview(model_content)))
         elif not model_path:
