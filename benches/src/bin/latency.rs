@@ -1,6 +1,7 @@
 //! The latency lab's command; see the library and `docs/measuring.md`.
 #![expect(clippy::print_stderr, reason = "a command line tool talks")]
 
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,7 +92,19 @@ fn serve(args: &[String]) -> Result<()> {
     Ok(nnburst::serve_inherited(driver, fd.parse()?, &nnburst::DriverOptions::default())?)
 }
 
+/// The program's file, locked: a lab at a time. Two would keep real-time processes on the same
+/// processors, each of which polls for one that the other doesn't let run, for ever.
+fn alone() -> Result<File> {
+    let program = File::open(std::env::current_exe()?)?;
+    if let Err(TryLockError::WouldBlock) = program.try_lock() {
+        eprintln!("latency: waiting for another one to end");
+    }
+    program.lock()?;
+    Ok(program)
+}
+
 fn measure(options: &Options) -> Result<()> {
+    let _alone = alone()?;
     let plan = RunPlan {
         cpus: options.cpus.map_or_else(Cpus::first_two, Ok)?,
         rounds: options.rounds.unwrap_or(if options.quick { 2 } else { 60 }),
