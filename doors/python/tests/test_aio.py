@@ -207,10 +207,23 @@ def test_many_calls_at_once_share_few_frames(compilation: nnburst.Compilation) -
             assert all(np.array_equal(scores, want) for (scores,) in again)
             with pytest.raises(nnburst.InvalidArgument, match="0 inputs given"):
                 await burst.run()
-            waiting = [asyncio.ensure_future(burst.run(picture())) for _ in range(20)]
-            await asyncio.sleep(0)
-        ends = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(end, (tuple, nnburst.InvalidArgument)) for end in ends)
-        assert isinstance(ends[-1], nnburst.InvalidArgument)
+
+    asyncio.run(main())
+
+
+def test_who_waits_for_a_frame_hears_of_the_end(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        burst = nnburst.AsyncBurst(compilation)
+        await burst.run(picture())
+        pid = compilation.device.driver_pid or 0
+        stop(pid)
+        calls = [asyncio.ensure_future(burst.run(picture())) for _ in range(20)]
+        await asyncio.sleep(0)  # each has begun: the first ones have the frames
+        with pytest.raises(nnburst.DeadlineMissed, match="no frame was free"):
+            await burst.run(picture(), timeout=0.05)
+        os.kill(pid, signal.SIGCONT)
+        burst.close()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, nnburst.InvalidArgument) for end in ends), ends
 
     asyncio.run(main())
