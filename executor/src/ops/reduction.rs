@@ -221,7 +221,7 @@ const SHORT: usize = 32;
 
 /// Rows of elements that are folded into the lanes.
 #[derive(Clone, Copy)]
-struct Rows {
+struct LaneRows {
     count: usize,
     /// Elements from a row to the next one.
     stride: usize,
@@ -230,7 +230,7 @@ struct Rows {
 }
 
 /// Folds rows into the lanes.
-type FoldLanes<'f, T, S> = dyn Fn(&mut [S; LANES], In<'_, T>, Rows) + 'f;
+type FoldLanes<'f, T, S> = dyn Fn(&mut [S; LANES], In<'_, T>, LaneRows) + 'f;
 
 /// Folds lines of so many elements into a result each.
 type FoldLines<'f, T, S> = dyn Fn(In<'_, T>, usize, &mut [S]) + 'f;
@@ -299,7 +299,7 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
         &self,
         lanes: &mut [S; LANES],
         mut from: usize,
-        mut rows: Rows,
+        mut rows: LaneRows,
     ) -> Result<(), poll::Halted> {
         while rows.count > 0 {
             let count = rows.count.min(poll::CHUNK / LANES);
@@ -307,7 +307,7 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
             let input = self.input.slice(from..from + (count - 1) * rows.stride + LANES);
             rows.count -= count;
             let last = if rows.count == 0 { rows.last } else { LANES };
-            (self.fold)(lanes, input, Rows { count, last, ..rows });
+            (self.fold)(lanes, input, LaneRows { count, last, ..rows });
             from += count * rows.stride;
         }
         Ok(())
@@ -321,7 +321,7 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
         rows: usize,
         columns: usize,
     ) -> Result<(), poll::Halted> {
-        let rows = Rows { count: rows, stride: columns, last: LANES };
+        let rows = LaneRows { count: rows, stride: columns, last: LANES };
         for column in (0..columns).step_by(LANES) {
             // The last ones lie over those before, whose results are there.
             let first = column.min(columns - LANES);
@@ -355,13 +355,13 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
         let there = (self.input.len() - from + width).saturating_sub(LANES) / width;
         let count = all.min(there);
         let last = width.min(end - from - (count.max(1) - 1) * width);
-        self.fold(&mut lanes, from, Rows { count, stride: width, last })?;
+        self.fold(&mut lanes, from, LaneRows { count, stride: width, last })?;
         from += count * width;
         while from < end {
             let last = width.min(end - from);
             let mut rest = [T::default(); LANES];
             self.input.slice(from..from + last).copy_to(&mut rest);
-            (self.fold)(&mut lanes, In::of(&rest), Rows { count: 1, stride: 0, last });
+            (self.fold)(&mut lanes, In::of(&rest), LaneRows { count: 1, stride: 0, last });
             from += last;
         }
         let joined = Joined { columns, together: together.min(rows) };
@@ -374,14 +374,14 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
 struct FoldRows<'a, T, S, E> {
     lanes: &'a mut [S; LANES],
     input: In<'a, T>,
-    rows: Rows,
+    rows: LaneRows,
     each: &'a E,
 }
 
 impl<T: Element, S: Element, E: Fn(S, T) -> S> Loop for FoldRows<'_, T, S, E> {
     #[inline(always)]
     fn run(self) {
-        let Self { lanes: all, input, rows: Rows { count, stride, last }, each } = self;
+        let Self { lanes: all, input, rows: LaneRows { count, stride, last }, each } = self;
         // A copy, so that they stay in registers.
         let mut lanes = *all;
         let whole = if last < LANES { count - 1 } else { count };

@@ -271,8 +271,8 @@ fn malformed(error: DecodeError) -> WireError {
 /// grows.
 const DECODED: u64 = 12;
 
-/// The numbers of bytes that decoders may count, and the charges for them. The least comes with each
-/// connection.
+/// The numbers of bytes that decoders may count, and the charges for them. The least comes with
+/// each connection.
 const RUNGS: [(usize, u64); 4] = [
     (16 << 10, 0),
     (256 << 10, DECODED << 18),

@@ -150,14 +150,14 @@ type EachElements<'f, const OPERANDS: usize> = dyn Fn([In<'_, u8>; OPERANDS], Ou
 
 /// How elements are gone over.
 #[derive(Clone, Copy)]
-struct Walk {
+struct BlockWalk {
     /// Elements of a block.
     block: usize,
     /// Bytes of an element of the operands, and of one of the output.
     sizes: [usize; 2],
 }
 
-impl Walk {
+impl BlockWalk {
     fn of<T, U>(isa: Isa) -> Self {
         Self { block: isa.block_len(), sizes: [size_of::<T>(), size_of::<U>()] }
     }
@@ -208,7 +208,8 @@ impl Walk {
         output.slice(to..len * size_out).copy_from(last.as_in().slice(from..block * size_out));
     }
 
-    /// As [`Walk::elements`], of operands that are as long as the output or one element for all.
+    /// As [`BlockWalk::elements`], of operands that are as long as the output or one element for
+    /// all.
     fn repeated_elements(
         self,
         operands: [In<'_, u8>; 2],
@@ -241,7 +242,7 @@ pub fn map<T: Element, U: Element>(
     let len = input.len().min(output.len());
     let (input, output) = (input.slice(0..len), output.slice(0..len));
     let each = &each;
-    let walk = Walk::of::<T, U>(isa);
+    let walk = BlockWalk::of::<T, U>(isa);
     if walk.takes_all(len) {
         return isa.run_blocks(Map { input, output, each });
     }
@@ -281,7 +282,7 @@ pub fn zip<T: Element, U: Element>(
     each: impl Fn(T, T) -> U,
 ) {
     let each = &each;
-    let (walk, len) = (Walk::of::<T, U>(isa), output.len());
+    let (walk, len) = (BlockWalk::of::<T, U>(isa), output.len());
     if walk.takes_all(len) && [a, b].iter().all(|of| of.len() == len) {
         return isa.run_blocks(Zip::new([a, b], output, each));
     }
