@@ -193,9 +193,7 @@ impl State {
             match self.burst.try_submit_with(frame, &options) {
                 Ok(()) => self.sent.push_back(id),
                 // Frames that were given up before are in flight still.
-                Err(Unsubmitted { frame, error: RuntimeError::Busy { .. } })
-                    if !self.sent.is_empty() =>
-                {
+                Err(Unsubmitted { frame, error: RuntimeError::Busy { .. } }) => {
                     self.queued.push_front(Queued { id, frame, options, deadline });
                     break;
                 }
@@ -216,12 +214,13 @@ impl State {
             let ids = self.sent.iter().chain(self.queued.iter().map(|queued| &queued.id));
             let mut calls = ids.filter_map(|id| self.calls.get(id));
             let waker = calls.find_map(|call| call.waker.as_ref());
-            let Some(finished) = self.burst.poll_ready(&mut self.readiness, waker, fd) else {
+            if let Some(finished) = self.burst.poll_ready(&mut self.readiness, waker, fd) {
+                if let Some(id) = self.sent.pop_front() {
+                    let waker = self.finish(id, finished);
+                    wakers.extend(waker.filter(|_| polled != Some(id)));
+                }
+            } else if self.queued.is_empty() || !self.burst.room_ready(&mut self.readiness, waker) {
                 return wakers;
-            };
-            if let Some(id) = self.sent.pop_front() {
-                let waker = self.finish(id, finished);
-                wakers.extend(waker.filter(|_| polled != Some(id)));
             }
             wakers.extend(self.send_queued());
         }

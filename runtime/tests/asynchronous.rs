@@ -215,6 +215,42 @@ fn death_and_missed_deadlines_end_the_wait() {
 }
 
 #[test]
+fn calls_behind_a_frame_that_was_given_up_wait_for_the_driver() {
+    let driver = Driver::start();
+    let compilation = driver.compile();
+    let mut context = Context::from_waker(Waker::noop());
+    for depth in [1, 2] {
+        let burst = open(&compilation, depth);
+        check(block_on(burst.compute(frame(&compilation, 1.0))), 1.0);
+        driver.stop();
+        let call = CallOptions { timeout: Some(Duration::from_millis(5)), ..Default::default() };
+        for value in 0..depth {
+            let late = frame(&compilation, f32::from(u8::try_from(value).unwrap()));
+            let mut late = pin!(burst.compute_with(late, &call));
+            // The driver says nothing, so nobody is woken; the time is the executor's business.
+            let (_, result) = loop {
+                if let Poll::Ready(output) = late.as_mut().poll(&mut context) {
+                    break output;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            assert!(result.unwrap_err().is_deadline_missed());
+        }
+        let mut behind: Vec<_> =
+            [3.0, 4.0, 5.0].map(|value| Box::pin(burst.compute(frame(&compilation, value)))).into();
+        for future in &mut behind {
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        let waiting = std::thread::spawn(move || behind.into_iter().map(block_on).collect());
+        driver.go_on();
+        let outputs: Vec<_> = waiting.join().unwrap();
+        for (output, value) in outputs.into_iter().zip([3.0, 4.0, 5.0]) {
+            check(output, value);
+        }
+    }
+}
+
+#[test]
 fn models_over_several_devices_and_in_this_process_are_awaited_alike() {
     let model = builtin::model("add1").unwrap();
     let embedded = Device::embedded("nnburst-cpu").unwrap();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nnburst::{Device, Result, RuntimeError};
+use nnburst::{Device, REFERENCE, Result, RuntimeError};
 
 use crate::options::{DoorOptions, OptionError};
 use crate::program::{ProgramError, driver_program};
@@ -92,6 +92,7 @@ impl DoorOptions {
     ) -> Result<Device> {
         let DeviceChoice { home, name } = &self.device;
         match home {
+            Home::Embedded if name == REFERENCE => Ok(Device::reference()),
             Home::Embedded => Device::embedded_with(name, &self.driver()),
             Home::Spawn => {
                 let program = program().map_err(|error| RuntimeError::Driver {

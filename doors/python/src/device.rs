@@ -2,7 +2,7 @@
 
 use nnburst::RuntimeError;
 use nnburst::hal::{DeviceStatus, tflite_extension};
-use nnburst_doors_common::{Death, DeviceChoice, DoorOptions, bundled_program};
+use nnburst_doors_common::{Death, DeviceChoice, DoorOptions, Home, bundled_program};
 use pyo3::prelude::*;
 
 use crate::error::{Error, OrRaise};
@@ -14,19 +14,18 @@ use crate::wait::in_background;
 #[derive(Clone, Debug)]
 pub(crate) struct PyDevice {
     pub(crate) device: nnburst::Device,
-    /// The driver's name, for messages.
-    driver: String,
+    /// What it was opened by, or can be.
+    choice: DeviceChoice,
 }
 
 impl PyDevice {
     /// Opens the device that a text names; takes some milliseconds for a driver to start.
     pub(crate) fn open_here(choice: DeviceChoice, threads: usize) -> Result<Self, Error> {
-        let driver = choice.name.clone();
-        let options =
-            DoorOptions { device: choice, threads: Some(threads), ..DoorOptions::default() };
+        let device = choice.clone();
+        let options = DoorOptions { device, threads: Some(threads), ..DoorOptions::default() };
         // The wheel brings the program of its own version along.
         let device = options.open_device_with(|| bundled_program("bin"))?;
-        Ok(Self { device, driver })
+        Ok(Self { device, choice })
     }
 
     /// The error of a call on what this device made, with the driver's death named.
@@ -34,7 +33,7 @@ impl PyDevice {
         // A burst may notice the death before the connection does.
         let is_death = matches!(error, RuntimeError::DeviceDied(_))
             || (error.is_device_lost() && self.device.lost().is_some());
-        let death = is_death.then(|| Death::of(&self.device, &self.driver));
+        let death = is_death.then(|| Death::of(&self.device, &self.choice.name));
         Error::Runtime(error, death)
     }
 
@@ -81,10 +80,10 @@ impl PyDevice {
         Self::open_home(py, "connect", service, 1)
     }
 
-    /// The device's name.
+    /// The text that `open` takes for this device.
     #[getter]
-    fn name(&self) -> &str {
-        self.device.name()
+    fn name(&self) -> String {
+        self.choice.to_string()
     }
 
     /// The driver's version.
@@ -133,7 +132,7 @@ impl PyDevice {
     }
 
     fn __repr__(&self) -> String {
-        format!("<nnburst.Device {}>", self.device.name())
+        format!("<nnburst.Device {}>", self.choice)
     }
 }
 
@@ -142,6 +141,11 @@ impl PyDevice {
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<PyDevice>> {
     let list = || Ok(nnburst::Device::list());
     let found = in_background(py, list, || Ok(()))?;
-    let device = |device: nnburst::Device| PyDevice { driver: device.name().to_owned(), device };
+    let device = |device: nnburst::Device| {
+        let home = if device.is_embedded() { Home::Embedded } else { Home::Connect };
+        let name = device.name();
+        let name = name.strip_prefix("embedded:").unwrap_or(name).to_owned();
+        PyDevice { device, choice: DeviceChoice { home, name } }
+    };
     Ok(found.into_iter().map(device).collect())
 }

@@ -106,6 +106,23 @@ def test_cancelled_tasks_leave_the_frame_until_it_is_done(
     asyncio.run(main())
 
 
+def test_calls_behind_a_missed_deadline_wait(compilation: nnburst.Compilation) -> None:
+    async def main() -> None:
+        async with nnburst.AsyncBurst(compilation) as burst:
+            await burst.run(picture())
+            pid = compilation.device.driver_pid or 0
+            stop(pid)
+            with pytest.raises(nnburst.DeadlineMissed):
+                await burst.run(picture(), timeout=0.02)
+            behind = [asyncio.create_task(burst.run(picture())) for _ in range(3)]
+            await asyncio.sleep(0.02)
+            assert not any(task.done() for task in behind)
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.wait_for(asyncio.gather(*behind), 60)
+
+    asyncio.run(main())
+
+
 def test_death_reaches_every_task(compilation: nnburst.Compilation) -> None:
     async def main() -> None:
         burst = nnburst.AsyncBurst(compilation, depth=2)

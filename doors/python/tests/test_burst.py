@@ -28,7 +28,10 @@ def test_devices_are_listed_and_described(device: nnburst.Device) -> None:
     assert device.is_available and device.feature_level == 30 and device.type == "CPU"
     assert device.is_embedded == (device.driver_pid is None)
     assert "dev.nnburst.tflite" in device.extensions
-    assert any("nnburst-cpu" in known.name for known in nnburst.devices())
+    assert nnburst.Device.open(device.name).name == device.name
+    known = [known.name for known in nnburst.devices()]
+    assert "embedded/nnburst-cpu" in known
+    assert [nnburst.Device.open(name).name for name in known] == known
     for wrong in ("gpu/nnburst-cpu", "spawn/gpu", "connect/nobody"):
         with pytest.raises(nnburst.InvalidArgument):
             nnburst.Device.open(wrong)

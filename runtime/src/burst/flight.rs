@@ -190,6 +190,21 @@ impl Burst {
         }
     }
 
+    /// Returns whether a frame can be submitted, or the burst is over. If not, `fd` becomes readable
+    /// when that may have changed, and `waker` is woken, as by [`Burst::poll_ready`], which is to
+    /// be called first.
+    #[cfg(feature = "futures")]
+    pub(crate) fn room_ready(&mut self, readiness: &mut Readiness, waker: Option<&Waker>) -> bool {
+        match &mut self.way {
+            _ if self.underway.len() >= self.depth => false,
+            Way::Direct(controller) => {
+                readiness.set_waker(waker);
+                controller.room_ready(readiness)
+            }
+            _ => true,
+        }
+    }
+
     /// Waits for the oldest submitted frame, by the burst's wait strategy and until `deadline` at
     /// most. `None` at the deadline, the frame then being in flight still, and where nothing is in
     /// flight.

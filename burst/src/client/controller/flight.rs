@@ -18,16 +18,7 @@ impl BurstController {
     /// The frame, with why it was not sent.
     pub fn try_submit(&mut self, mut frame: BurstFrame) -> Result<(), Rejected> {
         let depth = self.depth;
-        if self.is_full() {
-            // Nobody polls for answers to frames that were given up. As many as there may be: a
-            // driver that goes on answering holds nobody up.
-            for _ in 0..depth {
-                if self.receive(None) == Came::Nothing {
-                    break;
-                }
-            }
-        }
-        if self.is_full() {
+        if !self.make_room() {
             return Err(Rejected { frame, why: SubmitError::Busy { depth } });
         }
         if let Err(why) = self.send(frame.inner()) {
@@ -35,6 +26,33 @@ impl BurstController {
         }
         self.in_flight.push_back(InFlight::Submitted(frame));
         Ok(())
+    }
+
+    /// Takes answers while there is no room for a frame, and returns whether there is then. Nobody
+    /// polls for answers to frames that were given up.
+    fn make_room(&mut self) -> bool {
+        // As many as there may be: a driver that goes on answering holds nobody up.
+        for _ in 0..self.depth {
+            if !self.is_full() || self.receive(None) == Came::Nothing {
+                break;
+            }
+        }
+        !self.is_full()
+    }
+
+    /// Returns whether a frame can be sent, or the burst is over. If not, the descriptor of
+    /// `readiness` becomes readable when that may have changed, and its waker is woken; where
+    /// frames wait to be [polled](Self::poll), it changes with that alone.
+    #[cfg(not(loom))]
+    pub fn room_ready(&mut self, readiness: &mut Readiness) -> bool {
+        loop {
+            if self.make_room() || self.closed.is_some() {
+                return true;
+            }
+            if !self.done.is_empty() || !self.is_ready(readiness) {
+                return false;
+            }
+        }
     }
 
     /// Returns whether as many frames as can be are in flight, or answered and not taken.
