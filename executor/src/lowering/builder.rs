@@ -36,7 +36,7 @@ pub(crate) enum Reason {
 /// An operation whose output shapes are known when it has run, before the arena is laid out.
 pub(crate) struct DynamicDraft {
     pub(crate) step: DraftStep,
-    pub(crate) run: Box<RunDynamic>,
+    pub(crate) run: Box<dyn RunDynamic>,
     pub(crate) outputs: Vec<DynamicTarget>,
 }
 

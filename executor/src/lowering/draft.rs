@@ -347,12 +347,12 @@ impl Draft {
         let bytes = from.len();
         let shape = Words::new(move |f| write!(f, "{bytes} bytes"));
         let label = Label { kernel: "copy", form: Isa::Scalar, shape, operations: 0 };
-        let work = Work::Whole(Box::new(|io| {
+        let work = Work::whole(|io| {
             map_rows(&io, |from: In<'_, u8>, to| {
                 to.copy_from(from);
                 Ok(())
             })
-        }));
+        });
         self.steps.push(DraftStep {
             index,
             name,

@@ -161,7 +161,7 @@ impl OpBuilder<'_> {
         scratch_bytes: usize,
         run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.push(label, scratch_bytes, Work::Whole(Box::new(run)));
+        self.push(label, scratch_bytes, Work::whole(run));
     }
 
     /// What emitting is the same for all steps.
@@ -309,9 +309,9 @@ impl OpBuilder<'_> {
     fn dynamic_draft(
         &mut self,
         label: Label,
-        run: Box<RunDynamic>,
+        run: Box<dyn RunDynamic>,
     ) -> Result<DynamicDraft, OpError> {
-        let mut step = self.step(label, 0, 1, Work::Whole(Box::new(|_| Ok(()))));
+        let mut step = self.step(label, 0, 1, Work::whole(|_| Ok(())));
         step.outputs.clear();
         let targets = (0..self.output_count())
             .map(|index| {

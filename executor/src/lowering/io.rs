@@ -5,6 +5,8 @@
 //! alignment. Reads outside give 0 and writes outside are dropped: an index that a kernel got wrong
 //! costs a wrong number, never somebody else's memory.
 
+use std::marker::PhantomData;
+
 use nnburst_hal::{View, ViewMut};
 use nnburst_kernels::kernels::spans::{Along, Spans};
 use nnburst_kernels::tensor::memory::ALIGN;
@@ -218,27 +220,37 @@ pub(crate) fn map_rows<T: Element, U: Element>(
     each: impl Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
 ) -> Result<(), String> {
     let sizes = [size_of::<T>(), size_of::<U>()];
-    map_rows_of_bytes(io, sizes, &mut |from, to| each(from.cast(), to.cast()))
+    map_rows_of_bytes(io, sizes, &Elements(each, PhantomData))
 }
 
 /// What is done to a span of the input and the output, as bytes.
-type EachSpan<'f> = dyn FnMut(In<'_, u8>, Out<'_, u8>) -> Result<(), String> + 'f;
+trait EachSpan {
+    fn each(&self, from: In<'_, u8>, to: Out<'_, u8>) -> Result<(), String>;
+}
+
+/// A function of elements as one of bytes.
+struct Elements<F, T, U>(F, PhantomData<fn(T) -> U>);
+
+impl<T: Element, U: Element, F> EachSpan for Elements<F, T, U>
+where
+    F: Fn(In<'_, T>, Out<'_, U>) -> Result<(), String>,
+{
+    fn each(&self, from: In<'_, u8>, to: Out<'_, u8>) -> Result<(), String> {
+        (self.0)(from.cast(), to.cast())
+    }
+}
 
 /// As [`map_rows`], of elements of these sizes: compiled once for all types.
 #[inline(never)]
-fn map_rows_of_bytes(
-    io: &Io<'_>,
-    sizes: [usize; 2],
-    each: &mut EachSpan<'_>,
-) -> Result<(), String> {
+fn map_rows_of_bytes(io: &Io<'_>, sizes: [usize; 2], each: &dyn EachSpan) -> Result<(), String> {
     let (input, output) = (io.input_rows(0), io.output_rows(0));
     let count = output.len() / sizes[1];
     if input.is_one_piece() && output.is_one_piece() && count <= poll::CHUNK {
-        return each(input.all(), output.all());
+        return each.each(input.all(), output.all());
     }
     let len = count.min(input.len() / sizes[0]);
     let along = Along { rows: input, from: 0, moves: true };
-    Spans { len, to: 0, sizes }.each([along], output, &mut |[from], to| each(from, to))
+    Spans { len, to: 0, sizes }.each([along], output, &mut |[from], to| each.each(from, to))
 }
 
 #[cfg(test)]
@@ -261,7 +273,7 @@ mod tests {
             outputs: Box::default(),
             scratch: Place::Omitted,
             scratch_share: 0,
-            work: crate::lowering::step::Work::Whole(Box::new(|_| Ok(()))),
+            work: crate::lowering::step::Work::whole(|_| Ok(())),
             polls: true,
         };
         let mut io = Io::new(&[], &step);

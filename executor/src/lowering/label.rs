@@ -51,16 +51,14 @@ impl Label {
 /// assert_eq!(Words::default().to_string(), "");
 /// ```
 #[derive(Clone, Default)]
-pub struct Words(Option<Arc<Write>>);
-
-type Write = dyn Fn(&mut fmt::Formatter<'_>) -> fmt::Result + Send + Sync;
+pub struct Words(Option<Arc<dyn fmt::Display + Send + Sync>>);
 
 impl Words {
     /// Those that `write` writes.
     pub fn new(
         write: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result + Send + Sync + 'static,
     ) -> Self {
-        Self(Some(Arc::new(write)))
+        Self(Some(Arc::new(fmt::from_fn(write))))
     }
 
     /// All of these, with commas.
@@ -76,7 +74,7 @@ impl Words {
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |write| write(f))
+        self.0.as_ref().map_or(Ok(()), |words| words.fmt(f))
     }
 }
 

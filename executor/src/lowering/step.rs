@@ -33,17 +33,35 @@ impl Place {
     }
 }
 
-/// The function of a step. An error is a value that can't be computed with, such as an index out of
-/// range.
-pub(crate) type Run = dyn Fn(Io<'_>) -> Result<(), String> + Send + Sync;
+/// The function of a step. An object of `dyn Fn` would have code to be called by value as well.
+pub(crate) trait Run: Send + Sync {
+    /// Computes all of it. An error is a value that can't be computed with, such as an index out of
+    /// range.
+    fn run(&self, io: Io<'_>) -> Result<(), String>;
+}
+
+impl<F: Fn(Io<'_>) -> Result<(), String> + Send + Sync> Run for F {
+    fn run(&self, io: Io<'_>) -> Result<(), String> {
+        self(io)
+    }
+}
 
 /// The function of a step for some of its row blocks.
-pub(crate) type RunBands = dyn Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync;
+pub(crate) trait RunBands: Send + Sync {
+    /// Computes these. Errors are as for [`Run::run`].
+    fn run(&self, io: Io<'_>, bands: Range<usize>) -> Result<(), String>;
+}
+
+impl<F: Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync> RunBands for F {
+    fn run(&self, io: Io<'_>, bands: Range<usize>) -> Result<(), String> {
+        self(io, bands)
+    }
+}
 
 /// The division of a step's work.
 pub(crate) enum Work {
     /// Not at all.
-    Whole(Box<Run>),
+    Whole(Box<dyn Run>),
     /// In bands that don't depend on each other: between them a run may be stopped, and threads
     /// share them.
     Bands {
@@ -54,16 +72,23 @@ pub(crate) enum Work {
         /// True if threads gain by sharing them.
         shared: bool,
         /// Computes some.
-        run: Box<RunBands>,
+        run: Box<dyn RunBands>,
     },
 }
 
 impl Work {
+    /// Work that is not divided.
+    pub(crate) fn whole(
+        run: impl Fn(Io<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Whole(Box::new(run))
+    }
+
     /// All of it, here and now.
     pub(crate) fn run(&self, io: Io<'_>) -> Result<(), String> {
         match self {
-            Self::Whole(run) => run(io),
-            Self::Bands { count, run, .. } => run(io, 0..*count),
+            Self::Whole(run) => run.run(io),
+            Self::Bands { count, run, .. } => run.run(io, 0..*count),
         }
     }
 }
@@ -124,7 +149,16 @@ pub(crate) struct KnownOutput {
 }
 
 /// The function of an operation whose output shapes are known only when it has run.
-pub(crate) type RunDynamic = dyn Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync;
+pub(crate) trait RunDynamic: Send + Sync {
+    /// Computes every output. Errors are as for [`Run::run`].
+    fn run(&self, io: Io<'_>) -> Result<Vec<DynamicOutput>, String>;
+}
+
+impl<F: Fn(Io<'_>) -> Result<Vec<DynamicOutput>, String> + Send + Sync> RunDynamic for F {
+    fn run(&self, io: Io<'_>) -> Result<Vec<DynamicOutput>, String> {
+        self(io)
+    }
+}
 
 /// An output with the shape it turned out to have.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ pub(crate) enum Tail {
     /// The next stage depends on this value's bytes.
     Value { value: ValueId, place: Place },
     /// An operation whose output shapes are known when it has run; the next stage depends on them.
-    Dynamic { step: Step, run: Box<RunDynamic>, outputs: Vec<DynamicTarget> },
+    Dynamic { step: Step, run: Box<dyn RunDynamic>, outputs: Vec<DynamicTarget> },
     /// A WHILE; the next stage depends on the shapes of its results.
     Loop(LoopTail),
 }

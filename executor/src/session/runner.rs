@@ -296,7 +296,7 @@ impl Walk<'_, '_, '_, '_> {
                 }
                 Tail::Dynamic { step, run, outputs } => {
                     self.orders.control.check()?;
-                    let results = self.timed(step, run)?;
+                    let results = self.timed(step, |io| run.run(io))?;
                     self.take(step, made, outputs, results, outputs_from)?
                 }
                 Tail::Loop(tail) => {
@@ -320,7 +320,7 @@ impl Walk<'_, '_, '_, '_> {
                 self.orders.check()?;
             }
             match &step.work {
-                Work::Whole(run) if !is_watched => self.whole(step, run)?,
+                Work::Whole(run) if !is_watched => self.whole(step, run.as_ref())?,
                 _ => self.step(step)?,
             }
         }
@@ -384,8 +384,8 @@ impl Walk<'_, '_, '_, '_> {
     }
 
     #[inline]
-    fn whole(&self, step: &Step, run: &Run) -> Result<(), RunError> {
-        let ran = run(Io::new(self.slots, step));
+    fn whole(&self, step: &Step, run: &dyn Run) -> Result<(), RunError> {
+        let ran = run.run(Io::new(self.slots, step));
         // What a poll inside it ended computed nothing, however it came back.
         poll::halted()?;
         ran.map_err(|what| failed(step, what))
@@ -401,12 +401,12 @@ impl Walk<'_, '_, '_, '_> {
         let _span = trace_span(Layer::Cpu, Phase::Computation, step.name);
         let start = self.orders.times.is_some().then(Instant::now);
         match &step.work {
-            Work::Whole(run) => self.whole(step, run)?,
+            Work::Whole(run) => self.whole(step, run.as_ref())?,
             Work::Bands { count, pieces, shared, run } => {
                 let team = self.orders.team.as_deref_mut().filter(|_| *shared);
                 run_bands(*count, *pieces, self.orders.control, team, |thread, bands| {
                     let io = Io::of_thread(self.slots, step, thread);
-                    run(io, bands).map_err(|what| failed(step, what))
+                    run.run(io, bands).map_err(|what| failed(step, what))
                 })?;
             }
         }
@@ -609,7 +609,7 @@ fn tail_step(index: usize) -> Step {
         outputs: Box::default(),
         scratch: Place::Omitted,
         scratch_share: 0,
-        work: Work::Whole(Box::new(|_| Ok(()))),
+        work: Work::whole(|_| Ok(())),
         polls: true,
     }
 }

@@ -37,8 +37,8 @@ pub(super) fn warm_up(step: &Step, io: Io<'_>) -> Result<(), String> {
     poll::under(&control, || {
         let ran = match &step.work {
             Work::Whole(_) if step.estimate() > LONG => Ok(()),
-            Work::Whole(run) => run(io),
-            Work::Bands { count, run, .. } => run(io, 0..1.min(*count)),
+            Work::Whole(run) => run.run(io),
+            Work::Bands { count, run, .. } => run.run(io, 0..1.min(*count)),
         };
         // Ended early it is no worse a warm-up run.
         if poll::halted().is_ok() { ran } else { Ok(()) }

@@ -29,8 +29,7 @@ pub(in crate::plan) fn compose(draft: &mut Draft, isa: Isa) {
             let table = ByteTable::new(isa, table);
             let shape = step.label.shape.clone();
             step.label = Label { kernel: "byte_table", form: table.isa(), shape, operations: 0 };
-            step.work =
-                Work::Whole(Box::new(move |io| map_rows(&io, |from, to| table.compute(from, to))));
+            step.work = Work::whole(move |io| map_rows(&io, |from, to| table.compute(from, to)));
             composed[inner] = true;
         }
     }

@@ -116,7 +116,7 @@ fn join(draft: &mut Draft, joined: Vec<DraftStep>) {
         outputs,
         scratch,
         scratch_share,
-        work: Work::Whole(Box::new(move |io| cells.run(io))),
+        work: Work::whole(move |io| cells.run(io)),
         part: None,
         recipe: None,
         in_place: &[],

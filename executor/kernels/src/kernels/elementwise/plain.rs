@@ -4,6 +4,8 @@
 //! Elements go through blocks of our own: an operand that is written over may not be told from one
 //! that merely overlaps, which would keep the compiler from making vectors at all.
 
+use std::marker::PhantomData;
+
 use crate::simd::{Isa, Neon};
 use crate::tensor::{Element, In, Out};
 
@@ -145,8 +147,11 @@ impl Isa {
     }
 }
 
-/// What is done to some elements of operands and of the output, as bytes.
-type EachElements<'f, const OPERANDS: usize> = dyn Fn([In<'_, u8>; OPERANDS], Out<'_, u8>) + 'f;
+/// What is done to some elements of operands and of the output, as bytes. An object of `dyn Fn`
+/// would have code to be called by value as well, for each function of elements.
+trait EachElements<const OPERANDS: usize> {
+    fn each(&self, operands: [In<'_, u8>; OPERANDS], output: Out<'_, u8>);
+}
 
 /// How elements are gone over.
 #[derive(Clone, Copy)]
@@ -176,7 +181,7 @@ impl BlockWalk {
         self,
         operands: [In<'_, u8>; OPERANDS],
         output: Out<'_, u8>,
-        each: &EachElements<'_, OPERANDS>,
+        each: &dyn EachElements<OPERANDS>,
     ) {
         let Self { block, sizes: [size, size_out] } = self;
         let len = output.len() / size_out;
@@ -186,14 +191,14 @@ impl BlockWalk {
             from + of.len() <= to || to + output.len() <= from
         };
         if self.takes_all(len) || len > block && operands.iter().all(|&of| apart(of)) {
-            return each(operands, output);
+            return each.each(operands, output);
         }
         let mut results = Aligned([0; BLOCK_BYTES]);
         let last = Out::of(&mut results.0[..block * size_out]);
         if len < block {
             let mut begun = [Aligned([0; BLOCK_BYTES]); OPERANDS];
             begun.iter_mut().zip(operands).for_each(|(begun, of)| of.copy_to(&mut begun.0));
-            each(std::array::from_fn(|of| In::of(&begun[of].0[..block * size])), last);
+            each.each(std::array::from_fn(|of| In::of(&begun[of].0[..block * size])), last);
             return output.copy_from(last.as_in().slice(0..len * size_out));
         }
         let part = |from: usize, to: usize| {
@@ -201,9 +206,9 @@ impl BlockWalk {
             operands.map(|of| if moves(of) { of.slice(from * size..to * size) } else { of })
         };
         // The last block is read before those that it lies over are written.
-        each(part(len - block, len), last);
+        each.each(part(len - block, len), last);
         let whole = len - rest;
-        each(part(0, whole), output.slice(0..whole * size_out));
+        each.each(part(0, whole), output.slice(0..whole * size_out));
         let (from, to) = ((block - rest) * size_out, whole * size_out);
         output.slice(to..len * size_out).copy_from(last.as_in().slice(from..block * size_out));
     }
@@ -214,7 +219,7 @@ impl BlockWalk {
         self,
         operands: [In<'_, u8>; 2],
         output: Out<'_, u8>,
-        each: &EachElements<'_, 2>,
+        each: &dyn EachElements<2>,
     ) {
         let Self { block, sizes: [size, size_out] } = self;
         let len = output.len() / size_out * size;
@@ -241,14 +246,20 @@ pub fn map<T: Element, U: Element>(
 ) {
     let len = input.len().min(output.len());
     let (input, output) = (input.slice(0..len), output.slice(0..len));
-    let each = &each;
     let walk = BlockWalk::of::<T, U>(isa);
     if walk.takes_all(len) {
-        return isa.run_blocks(Map { input, output, each });
+        return isa.run_blocks(Map { input, output, each: &each });
     }
-    walk.elements([input.bytes()], output.bytes(), &|[input], output| {
-        isa.run_blocks(Map { input: input.cast(), output: output.cast(), each });
-    });
+    walk.elements([input.bytes()], output.bytes(), &Mapped(isa, each, PhantomData));
+}
+
+/// A function of one operand.
+struct Mapped<F, T, U>(Isa, F, PhantomData<fn(T) -> U>);
+
+impl<T: Element, U: Element, F: Fn(T) -> U> EachElements<1> for Mapped<F, T, U> {
+    fn each(&self, [input]: [In<'_, u8>; 1], output: Out<'_, u8>) {
+        self.0.run_blocks(Map { input: input.cast(), output: output.cast(), each: &self.1 });
+    }
 }
 
 struct Map<'a, T, U, F> {
@@ -281,15 +292,21 @@ pub fn zip<T: Element, U: Element>(
     output: Out<'_, U>,
     each: impl Fn(T, T) -> U,
 ) {
-    let each = &each;
     let (walk, len) = (BlockWalk::of::<T, U>(isa), output.len());
     if walk.takes_all(len) && [a, b].iter().all(|of| of.len() == len) {
-        return isa.run_blocks(Zip::new([a, b], output, each));
+        return isa.run_blocks(Zip::new([a, b], output, &each));
     }
     let operands = [a.bytes(), b.bytes()];
-    walk.repeated_elements(operands, output.bytes(), &|operands, output| {
-        isa.run_blocks(Zip::new(operands.map(In::cast), output.cast(), each));
-    });
+    walk.repeated_elements(operands, output.bytes(), &Zipped(isa, each, PhantomData));
+}
+
+/// A function of two operands.
+struct Zipped<F, T, U>(Isa, F, PhantomData<fn(T) -> U>);
+
+impl<T: Element, U: Element, F: Fn(T, T) -> U> EachElements<2> for Zipped<F, T, U> {
+    fn each(&self, operands: [In<'_, u8>; 2], output: Out<'_, u8>) {
+        self.0.run_blocks(Zip::<T, U, F>::new(operands.map(In::cast), output.cast(), &self.1));
+    }
 }
 
 /// Two operands that move along, or are a block that stands for all.

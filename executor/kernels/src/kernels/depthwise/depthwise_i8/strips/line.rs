@@ -208,32 +208,40 @@ impl<
         let last = s.count - PIXELS;
         let (mut input, mut output) = (s.input, s.output);
         let (mut time, mut x) = (0, 0);
-        // SAFETY: windows of the strip, and their outputs.
-        unsafe {
-            let mut sums = Self::sums(isa, s, &order, &weights, bias, input);
-            loop {
-                let to = output.wrapping_add(x * s.out_step);
-                // The last tile of a line overlaps the one before.
-                if x < last {
-                    x = (x + PIXELS).min(last);
-                } else {
-                    (time, x) = (time + 1, 0);
-                    if time == s.times {
-                        return Self::store(s, &finish, sums, to);
-                    }
-                    input = input.wrapping_add(s.next_input);
-                    output = output.wrapping_add(s.next_output);
-                }
-                let from = input.wrapping_add(x * s.step);
+        // The tile before, and its place, which the first has not: so that sums have one place in
+        // the code.
+        let (mut before, mut to) = ([[bias; PIXELS]; ROWS], std::ptr::null_mut::<u8>());
+        loop {
+            let from = input.wrapping_add(x * s.step);
+            // SAFETY: windows of the strip, and their outputs.
+            unsafe {
+                let sums = Self::sums(isa, s, &order, &weights, bias, from);
                 if W::AHEAD {
-                    let ahead = Self::sums(isa, s, &order, &weights, bias, from);
+                    if !to.is_null() {
+                        Self::store(s, &finish, before, to);
+                    }
+                    before = sums;
+                }
+                to = output.wrapping_add(x * s.out_step);
+                if !W::AHEAD {
                     Self::store(s, &finish, sums, to);
-                    sums = ahead;
-                } else {
-                    Self::store(s, &finish, sums, to);
-                    sums = Self::sums(isa, s, &order, &weights, bias, from);
                 }
             }
+            // The last tile of a line overlaps the one before.
+            if x < last {
+                x = (x + PIXELS).min(last);
+                continue;
+            }
+            (time, x) = (time + 1, 0);
+            if time == s.times {
+                break;
+            }
+            input = input.wrapping_add(s.next_input);
+            output = output.wrapping_add(s.next_output);
+        }
+        if W::AHEAD {
+            // SAFETY: as above.
+            unsafe { Self::store(s, &finish, before, to) };
         }
     }
 }
