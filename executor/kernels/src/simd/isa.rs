@@ -63,6 +63,33 @@ proof! {
     )
 }
 
+/// [`Avx512Vbmi`] with AMX: tiles of bytes, which the system lets this process use.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amx(());
+
+#[cfg(target_arch = "x86_64")]
+impl Amx {
+    /// The proof, if the machine has tiles and the system gives them: they make the room larger
+    /// that a signal takes, so Linux wants to be asked, once for all threads.
+    pub(crate) fn detect() -> Option<Self> {
+        use nix::libc::{SYS_arch_prctl, syscall};
+        /// What `arch_prctl` calls the request, and the state of the processor that holds tiles.
+        const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+        const XFEATURE_XTILEDATA: usize = 18;
+        /// `AMX-TILE` and `AMX-INT8` in `edx` of leaf 7.
+        const TILES_OF_BYTES: u32 = 0b11 << 24;
+        static DETECTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        let detected = DETECTED.get_or_init(|| {
+            let leaf = Avx512Vbmi::detect().map(|_| std::arch::x86_64::__cpuid_count(7, 0));
+            leaf.is_some_and(|leaf| leaf.edx & TILES_OF_BYTES == TILES_OF_BYTES)
+                // SAFETY: a request that changes nothing but this process's rights.
+                && unsafe { syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) } == 0
+        });
+        detected.then_some(Self(()))
+    }
+}
+
 impl Avx512 {
     /// The part of vectors half as wide.
     #[cfg(target_arch = "x86_64")]

@@ -45,6 +45,8 @@ pub(crate) mod vector_f32;
 pub(crate) mod vector_f64;
 pub(crate) mod vector_i32;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use isa::Amx;
 pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
 pub(crate) use kernel::{Kernel, Simd};
 pub(crate) use variants::{TableRow, rows, variants};

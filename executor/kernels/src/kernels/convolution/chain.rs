@@ -112,9 +112,12 @@ impl Chain {
             let next = *self.stages[at].kernel.patches();
             let stage = &mut self.stages[at - 1];
             let needed = ((wanted - 1) * next.stride_h + next.reach_h()).min(stage.lines());
-            // Lines that the next band needs too are moved up; twice the room, half as often.
+            // Lines that the next band needs too are moved up; twice the room, half as often. Of a
+            // dilated window these are many more than a band: no more than two for each new one.
             let shares = next.reach_h() > next.stride_h && needed < stage.lines();
-            stage.capacity = if shares { needed + next.stride_h * wanted } else { needed };
+            let new = next.stride_h * wanted;
+            let room = if shares { new.max(needed.saturating_sub(new) / 2) } else { 0 };
+            stage.capacity = (needed + room).min(stage.lines());
             stage.start = start;
             start += (stage.capacity * stage.line_bytes).next_multiple_of(64);
             wanted = needed;

@@ -57,7 +57,7 @@ pub(crate) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mu
 
 /// The lowest `count` bits, at most 64.
 #[inline(always)]
-fn mask(count: usize) -> u64 {
+pub(super) fn mask(count: usize) -> u64 {
     u64::MAX >> (64 - count.min(64))
 }
 
@@ -107,7 +107,7 @@ fn across(v: &[__m512i; SUMS]) -> __m512i {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn run(run: &Run) {
+pub(super) unsafe fn run(run: &Run) {
     // SAFETY: as the caller promises; each arm differs in the width of tiles alone.
     unsafe {
         match run.columns.div_ceil(LANES) {

@@ -14,8 +14,11 @@
 //! for `sdot`) and weights signed bytes, four to a word; zero points are left out of the product
 //! and put right by sums: those of the weights go into the bias when packing, those of the windows
 //! are taken ahead of the product. Without, both sides are 16-bit differences from their zero
-//! points, two to a word, whose products are added without loss.
+//! points, two to a word, whose products are added without loss. AMX multiplies the same bytes by
+//! tiles where there are enough of them.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -51,6 +54,7 @@ pub use product::ByteProduct;
 
 /// Best first.
 pub const VARIANTS: Variants<Microkernel> = variants! {
+    Avx512Vbmi: amx::KERNEL,
     Avx512: avx512::KERNEL,
     Avx2: avx2::KERNEL,
     NeonDot: neon_dot::KERNEL,

@@ -27,6 +27,12 @@ fn every_variant_gives_the_product() {
         (8, 32, &[4, 63]),
         (11, 20, &[5]),
         (21, 32, &[9]),
+        // Tiles of sixteen windows by vectors of columns: whole ones, parts, too long a copy.
+        (16, 64, &[48, 64, 128, 130, 2048, 2052, 4096]),
+        (33, 48, &[52, 256]),
+        (20, 100, &[64, 100]),
+        (6, 20, &[192]),
+        (17, 5, &[64, 65]),
     ] {
         for &depth in depths {
             for (image, weights) in [
@@ -45,7 +51,8 @@ fn every_variant_gives_the_product() {
 
 #[test]
 fn every_variant_gives_the_convolution() {
-    for (channels, columns) in [(1, 3), (3, 8), (4, 17), (8, 64), (12, 33), (30, 5), (90, 70)] {
+    let extents = [(1, 3), (3, 8), (4, 17), (8, 64), (12, 33), (30, 5), (64, 64), (90, 70)];
+    for (channels, columns) in extents {
         for (case, patches) in cases(channels).into_iter().enumerate() {
             let zero_points = if case % 2 == 0 { (131, 122) } else { (-128, 0) };
             let to_unsigned = if case % 2 == 0 { 0 } else { 128 };
@@ -172,7 +179,8 @@ fn every_variant_gives_the_floats_of_an_image() {
             compare_floats(patches, columns, [0, -128, 127, 5][case % 4], weights, scaling);
         }
     }
-    for (rows, columns, depth) in [(1, 33, 17), (13, 16, 4), (7, 150, 64), (45, 16, 8), (8, 32, 3)]
+    for (rows, columns, depth) in
+        [(1, 33, 17), (13, 16, 4), (7, 150, 64), (45, 16, 8), (8, 32, 3), (21, 70, 128)]
     {
         let patches = Patches::matrix(rows, depth);
         compare_floats(patches, columns, -7, Bytes::new(128, 0), FloatScaling::Joined);

@@ -356,6 +356,24 @@ unsafe fn tile<
                 x = x.add(4);
             }
         }
+        finish::<D, ROWS, VECTORS>(isa, run, constants, row, sums);
+    }
+}
+
+/// Makes bytes or floats of the accumulators of the windows from `row` on.
+///
+/// # Safety
+/// As for [`tiles`]; the windows from `row` on are there.
+#[inline(always)]
+pub(super) unsafe fn finish<D: Epilogue, const ROWS: usize, const VECTORS: usize>(
+    isa: D,
+    run: &Run,
+    constants: &D::Constants<VECTORS>,
+    row: usize,
+    mut sums: [[D::Sums; VECTORS]; ROWS],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
         if !run.corrections.is_null() {
             unrolled!(16: r < ROWS, {
                 let correction = D::Sums::splat(isa.vectors(), *run.corrections.add(row + r));
