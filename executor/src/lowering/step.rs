@@ -34,13 +34,13 @@ impl Place {
 }
 
 /// The function of a step. An object of `dyn Fn` would have code to be called by value as well.
-pub(crate) trait Run: Send + Sync {
+pub(crate) trait RunWhole: Send + Sync {
     /// Computes all of it. An error is a value that can't be computed with, such as an index out of
     /// range.
     fn run(&self, io: Io<'_>) -> Result<(), String>;
 }
 
-impl<F: Fn(Io<'_>) -> Result<(), String> + Send + Sync> Run for F {
+impl<F: Fn(Io<'_>) -> Result<(), String> + Send + Sync> RunWhole for F {
     fn run(&self, io: Io<'_>) -> Result<(), String> {
         self(io)
     }
@@ -48,7 +48,7 @@ impl<F: Fn(Io<'_>) -> Result<(), String> + Send + Sync> Run for F {
 
 /// The function of a step for some of its row blocks.
 pub(crate) trait RunBands: Send + Sync {
-    /// Computes these. Errors are as for [`Run::run`].
+    /// Computes these. Errors are as for [`RunWhole::run`].
     fn run(&self, io: Io<'_>, bands: Range<usize>) -> Result<(), String>;
 }
 
@@ -61,7 +61,7 @@ impl<F: Fn(Io<'_>, Range<usize>) -> Result<(), String> + Send + Sync> RunBands f
 /// The division of a step's work.
 pub(crate) enum Work {
     /// Not at all.
-    Whole(Box<dyn Run>),
+    Whole(Box<dyn RunWhole>),
     /// In bands that don't depend on each other: between them a run may be stopped, and threads
     /// share them.
     Bands {
@@ -150,7 +150,7 @@ pub(crate) struct KnownOutput {
 
 /// The function of an operation whose output shapes are known only when it has run.
 pub(crate) trait RunDynamic: Send + Sync {
-    /// Computes every output. Errors are as for [`Run::run`].
+    /// Computes every output. Errors are as for [`RunWhole::run`].
     fn run(&self, io: Io<'_>) -> Result<Vec<DynamicOutput>, String>;
 }
 

@@ -20,7 +20,7 @@ use super::{Input, Orders, Output, StepTime};
 use crate::lowering::context::Context;
 use crate::lowering::io::{SlotMemory, resolve};
 use crate::lowering::state::{ArgumentShape, State, Storage};
-use crate::lowering::step::{DynamicTarget, Place, Run, Step, Work};
+use crate::lowering::step::{DynamicTarget, Place, RunWhole, Step, Work};
 use crate::lowering::{CompileError, Control, DynamicOutput, Io, RunError};
 use crate::plan::{Stage, Tail, lower};
 
@@ -384,7 +384,7 @@ impl Walk<'_, '_, '_, '_> {
     }
 
     #[inline]
-    fn whole(&self, step: &Step, run: &dyn Run) -> Result<(), RunError> {
+    fn whole(&self, step: &Step, run: &dyn RunWhole) -> Result<(), RunError> {
         let ran = run.run(Io::new(self.slots, step));
         // What a poll inside it ended computed nothing, however it came back.
         poll::halted()?;
