@@ -86,28 +86,8 @@ impl Amx {
                 // SAFETY: a request that changes nothing but this process's rights.
                 && unsafe { syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) } == 0
         });
-        (*detected && has_room_for_signals()).then_some(Self(()))
+        (*detected && super::signal_stack::make_room()).then_some(Self(()))
     }
-}
-
-/// Returns whether a handler of signals has room on this thread once it has used tiles: with their
-/// state a signal takes almost all of an alternate stack of the usual size (`AT_MINSIGSTKSZ`), and
-/// a fault of memory that a client cut short has to be survived. Without one it is the thread's.
-#[cfg(target_arch = "x86_64")]
-fn has_room_for_signals() -> bool {
-    use nix::libc::{SS_DISABLE, sigaltstack, stack_t};
-    /// A signal with all state, and as much again and more for its handlers.
-    const ROOM: usize = 32 << 10;
-    thread_local! {
-        static HAS_ROOM: std::cell::OnceCell<bool> = const { std::cell::OnceCell::new() };
-    }
-    let look = || {
-        let mut stack = stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
-        // SAFETY: it is written alone.
-        let known = unsafe { sigaltstack(std::ptr::null(), &raw mut stack) } == 0;
-        known && (stack.ss_flags & SS_DISABLE != 0 || stack.ss_size >= ROOM)
-    };
-    HAS_ROOM.try_with(|has_room| *has_room.get_or_init(look)).unwrap_or(false)
 }
 
 impl Avx512 {

@@ -39,6 +39,8 @@ pub(crate) mod dot;
 mod isa;
 mod kernel;
 pub mod requantise;
+#[cfg(target_arch = "x86_64")]
+mod signal_stack;
 pub mod turn;
 mod variants;
 pub(crate) mod vector_f32;
