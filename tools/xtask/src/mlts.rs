@@ -66,18 +66,21 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     suite(&program, &own, &models)?;
     let devices: Vec<_> = SAMPLES.iter().map(|name| format!("spawn:{name}")).collect();
     let mut args = vec!["--only", "support,accuracy,crash", "--filter", OF_SAMPLES];
-    args.extend(["--budget", "5m"]);
     args.extend(devices.iter().flat_map(|device| ["--device", device.as_str()]));
     suite(&program, &args, &models)?;
     println!("mlts: all drivers in {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// A quick run of the suite.
+/// The longest run. Idle, a quick run takes 47 s of its own 70; beside builds it drops items, and
+/// what is asked here is whether all of them pass, not how fast the machine is.
+const LONGEST: [&str; 2] = ["--budget", "5m"];
+
+/// A quick run of the suite, of all its items.
 fn suite(program: &str, args: &[&str], models: &[&str]) -> Outcome {
     println!("== mlts: {program} mlts run --quick {}", args.join(" "));
     let mut command = Command::new(program);
-    command.args(["mlts", "run", "--quick"]).args(args).args(models);
+    command.args(["mlts", "run", "--quick"]).args(LONGEST).args(args).args(models);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("mlts {}: {status}", args.join(" "))),
