@@ -197,6 +197,12 @@ fn gemv(c: &mut Criterion) {
         gemv.keep(In::of(&x[..]), &mut kept).unwrap();
         gemv.compute(&kept, 1, &mut sums).unwrap();
     });
+    let (rows, mut many, mut their_sums) = (64, Vec::new(), Vec::new());
+    family(c, "gemv_i8_rows", rows * depth * columns, make, |gemv| {
+        many.resize(rows * gemv.words(), 0);
+        their_sums.resize(rows * gemv.sums(), 0);
+        gemv.compute(&many, rows, &mut their_sums).unwrap();
+    });
     let (own, sums_of_weights, bias) = (vec![0.01; columns], vec![9; columns], vec![1.0; columns]);
     let mut reals = vec![0.0; columns];
     family(c, "gemv_i8_floats", depth * columns, make, |gemv| {

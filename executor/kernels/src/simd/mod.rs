@@ -9,6 +9,7 @@
 //!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
 //!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
+//!   tiles        shapes of the tiles that AMX multiplies bytes by
 //!   turn         squares of bytes whose rows become columns
 //! ```
 
@@ -41,6 +42,8 @@ mod kernel;
 pub mod requantise;
 #[cfg(target_arch = "x86_64")]
 mod signal_stack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod tiles;
 pub mod turn;
 mod variants;
 pub(crate) mod vector_f32;

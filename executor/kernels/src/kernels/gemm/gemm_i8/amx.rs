@@ -18,17 +18,11 @@ use std::mem::MaybeUninit;
 use super::avx512;
 use super::kernel::{Microkernel, Run};
 use super::tile::finish;
+use crate::simd::tiles::{CHUNK, PRODUCT, ROWS, Tiles, WORDS};
 use crate::simd::vector_i32::{I32Simd, I32x16};
 use crate::simd::{Amx, Avx512};
 
 pub(super) const KERNEL: Microkernel = Microkernel { run, ..avx512::KERNEL };
-
-/// Windows of a tile, and words that are multiplied at once.
-const ROWS: usize = 16;
-const WORDS: usize = 16;
-
-/// Bytes of such words.
-const CHUNK: usize = 4 * WORDS;
 
 /// Bytes of a window that may be copied.
 const COPIED: usize = 2048;
@@ -39,14 +33,13 @@ const PITCH: usize = COPIED + CHUNK;
 /// Windows whose sums are finished together: the least of a tile.
 const TOGETHER: usize = 4;
 
-/// Cycles, about, of a product of tiles, of the way of a tile's sums through memory, and of
-/// configuring tiles and letting them go.
-const PRODUCT: usize = 16;
+/// Cycles, about, of the way of a tile's sums through memory, and of configuring tiles and letting
+/// them go.
 const TILE: usize = 250;
 const RUN: usize = 2000;
 
 unsafe fn run(run: &Run) {
-    let tiles = Amx::detect().and_then(|_| Tiles::of(run));
+    let tiles = Amx::detect().and_then(|amx| Cut::of(amx, run));
     // SAFETY: as the caller promises; each arm differs in the width of panels alone.
     unsafe {
         match (tiles, run.columns.div_ceil(I32x16::LANES)) {
@@ -61,15 +54,13 @@ unsafe fn run(run: &Run) {
 
 /// How a run is cut into tiles.
 #[derive(Clone, Copy)]
-struct Tiles {
-    /// Windows of each, of which the last overlaps the one before.
-    height: usize,
+struct Cut {
+    amx: Amx,
+    /// Of windows, of which the last overlap those before, by words of a segment, or of a copied
+    /// window.
+    tiles: Tiles,
     /// True if windows are copied ahead.
     copied: bool,
-    /// Whole tiles of words of a segment, or of a copied window.
-    chunks: usize,
-    /// Words behind those.
-    tail: usize,
 }
 
 /// Accumulators of a tile, a row of a panel behind the other.
@@ -79,9 +70,9 @@ struct Sums([MaybeUninit<i32>; ROWS * 4 * I32x16::LANES]);
 #[repr(align(64))]
 struct Copies([MaybeUninit<u8>; ROWS * PITCH]);
 
-impl Tiles {
+impl Cut {
     /// `None` where `vpdpbusd` is as quick, or there is too much to copy.
-    fn of(run: &Run) -> Option<Self> {
+    fn of(amx: Amx, run: &Run) -> Option<Self> {
         let words = run.segment_count * run.words;
         let beside = run.rows.div_ceil(ROWS);
         let height = run.rows.div_ceil(beside);
@@ -102,24 +93,7 @@ impl Tiles {
             return None;
         }
         let each = if copied { words } else { run.words };
-        Some(Self { height, copied, chunks: each / WORDS, tail: each % WORDS })
-    }
-
-    /// The shapes of `tmm0` to `tmm7`, as `ldtilecfg` takes them: sums, then windows and weights,
-    /// then what is behind whole tiles of either.
-    fn shapes(self) -> [u8; 64] {
-        let mut shapes = [0; 64];
-        shapes[0] = 1;
-        let byte = |count: usize| count.to_le_bytes()[0];
-        let (height, width) = (byte(self.height), byte(CHUNK));
-        let all = [(height, width); 5].into_iter().chain([(byte(WORDS), width)]);
-        let tails = [(height, byte(4 * self.tail)), (byte(self.tail), width)];
-        let tails = tails.into_iter().filter(|_| self.tail > 0);
-        for (at, (rows, bytes)) in all.chain(tails).enumerate() {
-            shapes[16 + 2 * at] = bytes;
-            shapes[48 + at] = rows;
-        }
-        shapes
+        Some(Self { amx, tiles: Tiles::new(height, each), copied })
     }
 
     /// # Safety
@@ -127,16 +101,14 @@ impl Tiles {
     /// tiles.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     unsafe fn run<const VECTORS: usize>(self, run: &Run) {
-        let shapes = self.shapes();
         let mut sums = Sums([const { MaybeUninit::uninit() }; _]);
         let mut copies = Copies([const { MaybeUninit::uninit() }; _]);
-        // SAFETY: a configuration that the instruction set has. No other code knows tiles, so they
-        // keep it, and nothing else, from here on.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) shapes.as_ptr(), options(nostack, readonly)) };
-        let mut line = *run;
+        // SAFETY: a height that `of` made sure of; `tile` alone takes tiles.
+        let _configured = unsafe { self.tiles.configure(self.amx) };
+        let (mut line, height) = (*run, self.tiles.height);
         loop {
-            for first in (0..run.rows).step_by(self.height) {
-                let first = first.min(run.rows - self.height);
+            for first in (0..run.rows).step_by(height) {
+                let first = first.min(run.rows - height);
                 // SAFETY: windows of the line.
                 unsafe { self.tile::<VECTORS>(&line, first, &mut sums, &mut copies) };
             }
@@ -145,12 +117,10 @@ impl Tiles {
             }
             line = line.next_line();
         }
-        // SAFETY: what a thread with tiles costs when it is switched ends here.
-        unsafe { asm!("tilerelease", options(nomem, nostack)) };
     }
 
     /// # Safety
-    /// As for [`Tiles::run`]; the windows are there, and tiles are configured.
+    /// As for [`Cut::run`]; the windows are there, and tiles are configured.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     unsafe fn tile<const VECTORS: usize>(
@@ -166,7 +136,7 @@ impl Tiles {
         if self.copied {
             let to = copies.0.as_mut_ptr().cast::<u8>();
             // SAFETY: windows of the run; they fit the room.
-            unsafe { copy(run, input, self.height, to) };
+            unsafe { copy(run, input, self.tiles.height, to) };
             (input, segments, step, count) = (to.cast_const(), whole.as_ptr(), PITCH, 1);
         }
         let to = sums.0.as_mut_ptr().cast::<i32>();
@@ -217,8 +187,8 @@ impl Tiles {
                     step = in(reg) step,
                     line = in(reg) line,
                     lines = in(reg) WORDS * line,
-                    chunks = in(reg) self.chunks,
-                    tail = in(reg) self.tail,
+                    chunks = in(reg) self.tiles.chunks,
+                    tail = in(reg) self.tiles.tail,
                     to = in(reg) to,
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                     out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -238,8 +208,8 @@ impl Tiles {
         }
         // SAFETY: `Amx` is more than AVX-512.
         let isa = unsafe { Avx512::new_unchecked() };
-        for row in (0..self.height).step_by(TOGETHER) {
-            let row = row.min(self.height - TOGETHER);
+        for row in (0..self.tiles.height).step_by(TOGETHER) {
+            let row = row.min(self.tiles.height - TOGETHER);
             let mut some = [[I32x16::splat(isa, 0); VECTORS]; TOGETHER];
             for (at, vector) in some.as_flattened_mut().iter_mut().enumerate() {
                 let from = (row + at / VECTORS) * 4 * I32x16::LANES + at % VECTORS * I32x16::LANES;

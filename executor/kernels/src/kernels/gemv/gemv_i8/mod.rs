@@ -6,6 +6,8 @@
 //! bytes, so the row is shifted up by 128 for it and what that adds is taken off ahead.
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -31,6 +33,7 @@ use crate::tensor::{In, Out, poll};
 
 /// Best first.
 const VARIANTS: Variants<GemvKernel> = variants! {
+    Avx512Vbmi: amx::KERNEL,
     Avx512: avx512::KERNEL,
     Avx2: avx2::KERNEL,
     NeonDot: neon_dot::KERNEL,

@@ -77,6 +77,34 @@ fn every_variant_gives_the_exact_sums() {
 }
 
 #[test]
+fn many_rows_give_what_each_gives() {
+    let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed();
+    for (depth, columns) in [(64, 16), (260, 80), (100, 200), (256, 144), (1029, 48)] {
+        let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
+        let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 12).collect();
+        for rows in [4, 8, 15, 16, 17, 31, 33, 48, 49, 64, 65] {
+            let xs: Vec<i8> = (0..rows * depth).map(byte).collect();
+            for variant in VARIANTS.all() {
+                let gemv = GemvBytes::new(variant.isa, &weights, depth, 5, &bias).unwrap();
+                let mut kept = vec![0; rows * gemv.words()];
+                for (x, kept) in xs.chunks_exact(depth).zip(kept.chunks_exact_mut(gemv.words())) {
+                    gemv.keep(In::of(x), kept).unwrap();
+                }
+                let mut sums = vec![0; rows * gemv.sums()];
+                gemv.compute(&kept, rows, &mut sums).unwrap();
+                let mut one = vec![0; gemv.sums()];
+                let each = kept.chunks_exact(gemv.words()).zip(sums.chunks_exact(gemv.sums()));
+                for (row, (kept, sums)) in each.enumerate() {
+                    gemv.compute(kept, 1, &mut one).unwrap();
+                    let what = format!("row {row} of {rows}, {depth}x{columns}");
+                    assert_eq!(sums, one, "{:?} {what}", variant.isa);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn bytes_of_sums_in_registers_are_those_of_kept_ones() {
     let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0];
     for variant in VARIANTS.all() {
