@@ -102,9 +102,22 @@ impl DoorOptions {
                 let options = nnburst::DriverOptions { program: Some(program), ..self.driver() };
                 Device::spawn_with(name, &options)
             }
-            Home::Connect => Device::connect(name),
+            Home::Connect => Device::connect(name).map_err(in_words_of_the_option),
         }
     }
+}
+
+/// The devices that there are, as the option `device` names them.
+fn in_words_of_the_option(error: RuntimeError) -> RuntimeError {
+    let RuntimeError::UnknownDevice { name, known } = error else { return error };
+    let words = |known: &str| match known {
+        "embedded" => "embedded/NAME".to_owned(),
+        "spawn:NAME" => "spawn/NAME".to_owned(),
+        REFERENCE => format!("embedded/{REFERENCE}"),
+        service => format!("connect/{service}"),
+    };
+    let known = known.split(", ").map(words).collect::<Vec<_>>().join(", ");
+    RuntimeError::UnknownDevice { name: format!("connect/{name}"), known }
 }
 
 #[cfg(test)]
@@ -130,5 +143,16 @@ mod tests {
         };
         assert!(open("embedded/nnburst-cpu").unwrap().is_embedded());
         assert!(open("embedded/gpu").unwrap_err().to_string().contains("nnburst-cpu"));
+    }
+
+    #[test]
+    fn an_unknown_service_is_told_what_the_option_could_be() {
+        let known = ["embedded", "spawn:NAME", REFERENCE, "camera"].join(", ");
+        let error = RuntimeError::UnknownDevice { name: "nope".into(), known };
+        assert_eq!(
+            in_words_of_the_option(error).to_string(),
+            "no device is called \"connect/nope\"; known are embedded/NAME, spawn/NAME, \
+             embedded/nnapi-reference, connect/camera"
+        );
     }
 }
