@@ -395,6 +395,25 @@ def test_signatures_of_further_graphs_have_the_same_variables() -> None:
     assert add(a=one, b=one, first=np.array([True]))["sum"].tolist() == [11, 21]
 
 
+def test_variables_outlive_the_driver(shared: Path) -> None:
+    path = path_of(shared, "models/kws_svdf_float_synthetic")
+    steady, struck = (nnburst.Interpreter(path) for _ in range(2))
+    for interpreter in (steady, struck):
+        interpreter.allocate_tensors()
+        source = interpreter.get_input_details()[0]
+        interpreter.set_tensor(source["index"], value_for(source, np.random.default_rng(1)))
+        for _ in range(3):
+            interpreter.invoke()
+    os.kill(struck.device.driver_pid or 0, signal.SIGKILL)
+    with pytest.raises(nnburst.DeviceLost):
+        struck.invoke()
+    target = steady.get_output_details()[0]["index"]
+    for _ in range(3):
+        steady.invoke()
+        struck.invoke()
+        assert np.array_equal(steady.get_tensor(target), struck.get_tensor(target))
+
+
 def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:
     interpreter = nnburst.Interpreter(mobilenet)
     interpreter.allocate_tensors()

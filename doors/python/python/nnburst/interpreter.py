@@ -402,9 +402,9 @@ class Interpreter:
             raise NotPrepared(str(error), code=error.code) from error
         burst = compilation.burst(**self._burst_options)
         if self._frame is not None and not self._is_stale:
-            # The driver was lost. Its successor has the same inputs; states begin anew.
-            for old, new in zip(self._frame.inputs, frame.inputs):
-                np.copyto(new, old)
+            # The driver was lost. Its successor has the same inputs, and the states of the last
+            # success.
+            frame.copy_from(self._frame)
         self._handed = list(compilation.arguments[0])
         self._compilation, self._burst, self._frame = compilation, burst, frame
         self._is_stale = False
