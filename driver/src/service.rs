@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
 use nnburst_hal::process;
 use nnburst_hal_ipc::{BoundService, Service, Serving, inherited, raise_descriptor_limit};
 
@@ -78,6 +79,8 @@ pub fn serve_inherited(
     sandbox: Option<&Sandbox>,
 ) -> io::Result<()> {
     raise_descriptor_limit();
+    // Those that the thread blocked which started this program, such as one of a door's.
+    SigSet::empty().thread_set_mask()?;
     let socket = inherited(number)?;
     if let Some(sandbox) = sandbox {
         sandbox.enforce()?;

@@ -2,6 +2,7 @@
 //! others.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -113,6 +114,9 @@ pub(crate) fn command(name: &str, options: &DriverOptions) -> Result<Command> {
             .map_err(|error| RuntimeError::driver("finding this program", error))?,
     };
     let mut command = Command::new(program);
+    // A terminal's Ctrl-C is for this program, which may have frames to finish before it ends. The
+    // driver ends with it.
+    command.process_group(0);
     command.args(["serve", "--driver", name, "--fd", "0", "--threads"]);
     // The program refuses more than an execution ever has, where a driver in this process uses
     // fewer.

@@ -414,6 +414,19 @@ def test_variables_outlive_the_driver(shared: Path) -> None:
         assert np.array_equal(steady.get_tensor(target), struck.get_tensor(target))
 
 
+def test_a_driver_is_ended_by_signals_but_not_by_the_terminals(mobilenet: str) -> None:
+    interpreter = nnburst.Interpreter(mobilenet)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    pid = interpreter.device.driver_pid
+    assert pid is not None
+    assert os.getpgid(pid) != os.getpgid(0)
+    os.kill(pid, signal.SIGTERM)
+    with pytest.raises(nnburst.DeviceLost, match="SIGTERM"):
+        while True:
+            interpreter.invoke()
+
+
 def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:
     interpreter = nnburst.Interpreter(mobilenet)
     interpreter.allocate_tensors()

@@ -357,6 +357,17 @@ class Lives(unittest.TestCase):
             self.assertEqual(its.difference(its.run(it), want), 0)
             self.assertNotEqual(its.children(), [driver])
 
+    def test_a_driver_is_ended_by_signals_but_not_by_the_terminals(self):
+        it = its.interpreter(QUANT, [its.delegate(device="spawn/nnburst-cpu", log="quiet")])
+        its.run(it)
+        (driver,) = its.children()
+        # Ctrl-C goes to the group of this program, which may finish what it does.
+        self.assertNotEqual(os.getpgid(driver), os.getpgid(0))
+        os.kill(driver, signal.SIGTERM)
+        with self.assertRaisesRegex(RuntimeError, "SIGTERM"):
+            while True:
+                it.invoke()
+
     def test_all_kernels_of_a_dead_driver_go_on(self):
         shared = its.delegate(device="spawn/nnburst-cpu", log="quiet")
         ours = [its.interpreter(QUANT, [shared]) for _ in range(2)]
