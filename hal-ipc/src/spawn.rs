@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -43,8 +44,13 @@ impl Spawned {
         match RemoteDevice::from_socket(ours.into()) {
             Ok(device) => Ok(Self { child, device, origin: Origin::here() }),
             Err(error) => {
+                let ended = ended_by_itself(&mut child);
                 end(&mut child);
-                Err(error)
+                let ended = ended.filter(|_| matches!(error, ConnectError::Lost { .. }));
+                let program = command.get_program().display();
+                Err(ended.map_or(error, |status| ConnectError::Lost {
+                    why: format!("{program} ended before it served ({status})"),
+                }))
             }
         }
     }
@@ -84,6 +90,19 @@ impl Drop for Spawned {
             end(&mut self.child);
         }
     }
+}
+
+/// How a program ended that closed its socket: shortly after that.
+fn ended_by_itself(child: &mut Child) -> Option<ExitStatus> {
+    /// Milliseconds for a process to end in.
+    const PATIENCE: u32 = 100;
+    (0..PATIENCE).find_map(|_| {
+        let status = child.try_wait().ok().flatten();
+        if status.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        status
+    })
 }
 
 fn end(child: &mut Child) {

@@ -100,6 +100,12 @@ fn a_spawned_driver_serves_and_is_gone_when_dropped() {
 }
 
 #[test]
+fn a_program_that_serves_nothing_is_named_with_how_it_ended() {
+    let error = Spawned::start(&mut Command::new("/bin/false")).unwrap_err().to_string();
+    assert!(error.contains("/bin/false ended before it served (exit status: 1)"), "{error}");
+}
+
+#[test]
 fn a_spawned_driver_ends_by_itself_when_its_client_hangs_up() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut command = command("inherited");

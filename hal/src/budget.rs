@@ -384,7 +384,7 @@ impl Drop for Charge {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{amount} more {} than the {used} in use by the {whose} exceed {limit}{}",
-    resource.name(), of_setting(*setting)
+    resource.name(), of_setting(*resource, *setting)
 )]
 pub struct Exhausted {
     /// The holder of the budget.
@@ -401,8 +401,12 @@ pub struct Exhausted {
     pub setting: Option<&'static str>,
 }
 
-fn of_setting(setting: Option<&str>) -> String {
-    setting.map(|name| format!(", the driver's setting {name}")).unwrap_or_default()
+fn of_setting(resource: Resource, setting: Option<&str>) -> String {
+    match (setting, resource) {
+        (Some(name), _) => format!(", the driver's setting {name}"),
+        (None, Resource::Descriptors) => ", of what `ulimit -n` leaves the driver".to_owned(),
+        (None, _) => String::new(),
+    }
 }
 
 impl Exhausted {
@@ -491,6 +495,13 @@ mod tests {
         drop(user.take(Resource::Memory, 2).unwrap());
         user.set_limits(memory(1));
         assert!(refused(1).contains("the 3 in use by the user 1 exceed 1"));
+        let descriptors = Amounts::UNLIMITED.with(Resource::Descriptors, 6);
+        let other = Budget::root("user 2", descriptors);
+        assert_eq!(
+            other.take(Resource::Descriptors, 7).unwrap_err().to_string(),
+            "7 more file descriptors than the 0 in use by the user 2 exceed 6, \
+             of what `ulimit -n` leaves the driver"
+        );
         drop(held);
         assert!(user.take(Resource::Memory, 1).is_ok());
         user.set_limits(Amounts::UNLIMITED);

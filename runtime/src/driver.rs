@@ -86,7 +86,7 @@ fn find_with(name: &str, options: &DriverOptions, measured: Option<Measured>) ->
     }
     sample_driver(name, driver_options).map_err(|error| RuntimeError::UnknownDevice {
         name: error.name,
-        known: names().collect::<Vec<_>>().join(", "),
+        known: names().map(str::to_owned).collect(),
     })
 }
 

@@ -24,12 +24,12 @@ pub enum RuntimeError {
         shapes: Vec<OutputShape>,
     },
     /// There is no such device.
-    #[error("no device is called {name:?}; known are {known}")]
+    #[error("no device is called {name:?}; known are {}", known.join(", "))]
     UnknownDevice {
         /// The name that was asked for.
         name: String,
         /// The names that there are.
-        known: String,
+        known: Vec<String>,
     },
     /// A driver could not be started, reached or served.
     #[error("{what}: {why}")]

@@ -110,13 +110,13 @@ impl DoorOptions {
 /// The devices that there are, as the option `device` names them.
 fn in_words_of_the_option(error: RuntimeError) -> RuntimeError {
     let RuntimeError::UnknownDevice { name, known } = error else { return error };
-    let words = |known: &str| match known {
+    let words = |known: &String| match known.as_str() {
         "embedded" => "embedded/NAME".to_owned(),
         "spawn:NAME" => "spawn/NAME".to_owned(),
         REFERENCE => format!("embedded/{REFERENCE}"),
         service => format!("connect/{service}"),
     };
-    let known = known.split(", ").map(words).collect::<Vec<_>>().join(", ");
+    let known = known.iter().map(words).collect();
     RuntimeError::UnknownDevice { name: format!("connect/{name}"), known }
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_unknown_service_is_told_what_the_option_could_be() {
-        let known = ["embedded", "spawn:NAME", REFERENCE, "camera"].join(", ");
+        let known = ["embedded", "spawn:NAME", REFERENCE, "camera"].map(str::to_owned).to_vec();
         let error = RuntimeError::UnknownDevice { name: "nope".into(), known };
         assert_eq!(
             in_words_of_the_option(error).to_string(),

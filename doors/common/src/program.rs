@@ -26,7 +26,8 @@ pub enum ProgramError {
     Variable(#[source] TrustError),
     /// Nothing is called `nnburst` where it was looked for.
     #[error(
-        "no program `nnburst` on PATH or beside {}; set NNBURST_DRIVER to its absolute path{refused}",
+        "no program `nnburst` on PATH, beside {} or in the `bin` beside its `lib`; \
+         set NNBURST_DRIVER to its absolute path{refused}",
         library.display()
     )]
     NotFound {
@@ -42,7 +43,8 @@ pub enum ProgramError {
 ///
 /// 1. the one that `NNBURST_DRIVER` names by its absolute path;
 /// 2. `nnburst` in a directory of `PATH`;
-/// 3. `nnburst` beside this library's own file.
+/// 3. `nnburst` beside this library's own file;
+/// 4. `nnburst` in `bin` beside the `lib` that file is in, as it is installed.
 ///
 /// One that another user than root and this process's could change or replace is not used; on
 /// `PATH` and beside the library the next is looked for instead. A program with more rights than
@@ -81,9 +83,10 @@ fn find(
     }
     let on_path = path.iter().flat_map(std::env::split_paths).collect::<Vec<_>>();
     let beside = library.and_then(Path::parent).map(Path::to_owned);
+    let installed = library.and_then(installed_beside);
     let mut refused = String::new();
     // An empty or relative entry means the working directory, which is the host's to choose.
-    for dir in on_path.into_iter().chain(beside).filter(|dir| dir.is_absolute()) {
+    for dir in on_path.into_iter().chain(beside).chain(installed).filter(|dir| dir.is_absolute()) {
         match trusted_program(&dir.join(NAME), owners) {
             Ok(program) if is_executable(&program) => return Ok(program),
             Ok(program) => {
@@ -97,6 +100,12 @@ fn find(
     }
     let library = library.unwrap_or_else(|| Path::new("this library")).to_owned();
     Err(ProgramError::NotFound { library, refused })
+}
+
+/// `PREFIX/bin` of a library in `PREFIX/lib`, or in a folder of that.
+fn installed_beside(library: &Path) -> Option<PathBuf> {
+    let lib = library.ancestors().find(|dir| dir.ends_with("lib"))?;
+    Some(lib.with_file_name("bin"))
 }
 
 fn is_executable(program: &Path) -> bool {
@@ -173,6 +182,11 @@ mod tests {
         assert_eq!(found(Some(&named), path).unwrap(), named);
         assert_eq!(found(None, path).unwrap(), on_path);
         assert_eq!(found(None, None).unwrap(), beside);
+        // As it is installed, with Debian's folders and without.
+        for library in ["usr/lib/libdoor.so", "usr/lib/x86_64-linux-gnu/gstreamer-1.0/libdoor.so"] {
+            let installed = program(&dir.join("usr/bin"), 0o755);
+            assert_eq!(find(None, None, Some(&dir.join(library))).unwrap(), installed);
+        }
         // A wrong variable is an error, never a reason to look on.
         for wrong in [dir.join("absent"), "relative".into(), dir.join("path")] {
             let error = found(Some(&wrong), path).unwrap_err().to_string();

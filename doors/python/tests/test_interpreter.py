@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any, Dict
 
@@ -422,9 +423,29 @@ def test_a_driver_is_ended_by_signals_but_not_by_the_terminals(mobilenet: str) -
     assert pid is not None
     assert os.getpgid(pid) != os.getpgid(0)
     os.kill(pid, signal.SIGTERM)
+    limit = time.monotonic() + 60
     with pytest.raises(nnburst.DeviceLost, match="SIGTERM"):
-        while True:
+        while time.monotonic() < limit:
             interpreter.invoke()
+
+
+def test_another_shape_is_for_the_same_driver(shared: Path) -> None:
+    interpreter = nnburst.Interpreter(path_of(shared, "models/add1_float"))
+    interpreter.allocate_tensors()
+    driver = interpreter.device.driver_pid
+
+    def resize(extent: int) -> None:
+        for source in interpreter.get_input_details():
+            interpreter.resize_tensor_input(source["index"], [extent])
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+
+    for extent in (2, 3):
+        resize(extent)
+        assert interpreter.device.driver_pid == driver
+    os.kill(driver or 0, signal.SIGKILL)
+    resize(4)
+    assert interpreter.device.driver_pid != driver
 
 
 def test_a_driver_that_is_killed_is_named_and_replaced(mobilenet: str) -> None:

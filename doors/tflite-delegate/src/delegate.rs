@@ -234,7 +234,11 @@ impl DelegateState {
         // The first graph is the first that is prepared.
         let others = source.model.contents.graph == 0 || self.is_whole.load(Ordering::Relaxed);
         self.is_whole.store(others && claim.left.is_empty(), Ordering::Relaxed);
-        let lines = summary(&claim, &source, &settings.shared.device.to_string());
+        let mut lines = summary(&claim, &source, &settings.shared.device.to_string());
+        if source.model.contents.graph == 0 {
+            let nodes = 0..source.model.contents.operators.len();
+            lines.extend(settings.strangers(nodes.map(|node| source.name(node))));
+        }
         if self.is_new(&lines.join("\n")) {
             let is_nothing = claim.parts.is_empty();
             for line in lines {

@@ -1,6 +1,6 @@
 //! The delegate's options.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nnburst_doors_common::{DoorOptions, EVERY_KEY, Grammar, Key, OptionError};
@@ -79,14 +79,34 @@ impl DelegateOptions {
 
     /// The option that leaves an operator with the interpreter, in words.
     pub(crate) fn refusal(&self, name: &str) -> Option<&'static str> {
-        // A custom operator's own name stands behind `CUSTOM`.
-        let is = |given: &String| name == given || name.rsplit(' ').next() == Some(given);
+        let is = |given: &String| is_named(given, name);
         if self.deny.iter().any(is) {
             return Some("option deny-ops");
         }
         let is_left_out = !self.allow.is_empty() && !self.allow.iter().any(is);
         is_left_out.then_some("not in option allow-ops")
     }
+
+    /// The options that name operators a graph has none of, in words.
+    pub(crate) fn strangers<'a>(&self, there: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let there: BTreeSet<_> = there.filter(|name| !name.is_empty()).collect();
+        let lists = [("allow-ops", &self.allow), ("deny-ops", &self.deny)];
+        let named =
+            lists.into_iter().flat_map(|(key, names)| names.iter().map(move |it| (key, it)));
+        let strange = named.filter(|(_, given)| !there.iter().any(|name| is_named(given, name)));
+        let known = there.iter().copied().collect::<Vec<_>>().join(", ");
+        strange
+            .map(|(key, given)| {
+                format!("option {key}: no operator is called {given}, only {known}")
+            })
+            .collect()
+    }
+}
+
+/// Returns whether an operator's name is one that the user gave.
+fn is_named(given: &str, name: &str) -> bool {
+    // A custom operator's own name stands behind `CUSTOM`.
+    name == given || name.rsplit(' ').next() == Some(given)
 }
 
 type Own = BTreeMap<&'static str, String>;
@@ -138,6 +158,15 @@ mod tests {
         for key in ["device", "threads", "on-error", "max-partitions", "model"] {
             assert!(error.contains(key), "{error}");
         }
+        let settings = parse(&[("deny-ops", "softmax+PAD"), ("allow-ops", "MyOp+ADD")]).unwrap();
+        let strangers = settings.strangers(["PAD", "", "CUSTOM MyOp", "PAD"].into_iter());
+        let known = "CUSTOM MyOp, PAD";
+        assert_eq!(
+            strangers,
+            [("allow-ops", "ADD"), ("deny-ops", "softmax")].map(|(key, name)| format!(
+                "option {key}: no operator is called {name}, only {known}"
+            ))
+        );
         for (key, value) in [
             ("min-nodes", "0"),
             ("max-partitions", "all"),

@@ -52,7 +52,7 @@ pub enum ConnectError {
     /// for another.
     #[error(
         "the service has no room for another connection of this user: the driver's setting \
-         user.clients, or what is left of its descriptors, threads and memory"
+         user.clients, or what is left of its descriptors, threads and memory (ulimit -n, -u, -v)"
     )]
     TooMany,
     /// The service disconnected, died or was silent before it had introduced itself.

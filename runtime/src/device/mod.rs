@@ -147,7 +147,7 @@ impl Device {
                 ["embedded", "spawn:NAME", REFERENCE].into_iter().map(str::to_owned).chain(known);
             return Err(RuntimeError::UnknownDevice {
                 name: instance.to_owned(),
-                known: known.collect::<Vec<_>>().join(", "),
+                known: known.collect(),
             });
         }
         services::start(&dir, instance)?;

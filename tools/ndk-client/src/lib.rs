@@ -97,8 +97,8 @@ impl Library {
         if let Some((_, device)) = devices.iter().find(|(known, _)| known == name) {
             return Ok(*device);
         }
-        let known: Vec<_> = devices.into_iter().map(|(known, _)| known).collect();
-        Err(RuntimeError::UnknownDevice { name: name.to_owned(), known: known.join(", ") })
+        let known = devices.into_iter().map(|(known, _)| known).collect();
+        Err(RuntimeError::UnknownDevice { name: name.to_owned(), known })
     }
 
     fn devices(&self) -> Result<Vec<(String, Device)>, RuntimeError> {

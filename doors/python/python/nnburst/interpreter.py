@@ -392,9 +392,8 @@ class Interpreter:
         return self._compilation.device
 
     def _open(self) -> None:
-        options = self._compile_options
         try:
-            compilation = compile(self._model, self._device, **options)
+            compilation = self._compiled()
             frame = compilation.frame(open_bytes=self._open_bytes)
         except UnsupportedModel:
             raise
@@ -408,6 +407,16 @@ class Interpreter:
         self._handed = list(compilation.arguments[0])
         self._compilation, self._burst, self._frame = compilation, burst, frame
         self._is_stale = False
+
+    def _compiled(self) -> Compilation:
+        options = self._compile_options
+        if self._compilation is not None:
+            try:
+                # Other shapes are for the driver that is there.
+                return compile(self._model, self._compilation.device, **options)
+            except DeviceLost:
+                pass
+        return compile(self._model, self._device, **options)
 
     def _ready(self) -> Tuple[Frame, Burst]:
         if self._burst is None and not self._is_stale:
