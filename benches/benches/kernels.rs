@@ -25,6 +25,7 @@ use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::zip;
 use nnburst_kernels::kernels::product_f32::Product;
+use nnburst_kernels::kernels::quantize_f32::Quantizer;
 use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
@@ -528,6 +529,11 @@ fn elementwise(c: &mut Criterion) {
     let make = |isa| mul_i8::Mul::new(isa, bytes, one, 0, (0, 255));
     family(c, "mul_i8", ELEMENTS, make, |mul| {
         mul.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
+    let floats: Vec<f32> = (0u16..).take(ELEMENTS).map(|at| f32::from(at) * 0.01 - 3.0).collect();
+    let make = |isa| Quantizer::new(isa, 0.07, 120, (0, 255));
+    family(c, "quantize_f32", ELEMENTS, make, |quantizer| {
+        quantizer.compute(In::of(&floats), Out::of(&mut y[..]), 1).unwrap();
     });
     let sums: Vec<i32> = (0..).take(ELEMENTS).map(|at: i32| at * 61 - 62_000).collect();
     let make = |isa| RoundOnce::new(isa, vec![0.0017; ELEMENTS], 0, (0, 255));

@@ -99,25 +99,43 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
             false => Image::new([image.batches, image.height, image.width, step], false),
         };
         let (from, to) = (wide(input, step_in), wide(output, step_out));
+        let beside = horizontal.whole();
         for line in self.lines.clone() {
             let (y, batch) = (line % to.height, line / to.height);
             let rows = vertical.covered(y);
-            for x in 0..to.width {
-                let columns = horizontal.covered(x);
-                let window = rows.len() * columns.len();
-                for channel in (0..channels).step_by(lanes) {
-                    if poll::work(window.min(MANY) * lanes / 4 + 4).is_err() {
+            // Of short lines all at once, else pixel by pixel.
+            let pixel_ns = (rows.len() * horizontal.filter).min(MANY) * lanes / 4 + 4;
+            let at_once = if pixel_ns * to.width <= poll::CHUNK { to.width } else { 1 };
+            for channel in (0..channels).step_by(lanes) {
+                let first = from.at(batch, rows.start, 0, channel);
+                let result = to.at(batch, y, 0, channel);
+                let mut x = 0;
+                while x < to.width {
+                    if (x == 0 || at_once == 1) && poll::work(pixel_ns * at_once).is_err() {
                         return;
                     }
+                    let columns = horizontal.covered(x);
                     let window = Covered {
-                        first: from.at(batch, rows.start, columns.start, channel),
-                        result: to.at(batch, y, x, channel),
+                        first: first + columns.start * step_in,
+                        result: result + x * step_out,
                         rows: rows.len(),
                         columns: columns.len(),
                         line: from.width * step_in,
                         column: step_in,
                         lanes,
                     };
+                    if beside.contains(&x) {
+                        let most = beside.end - x;
+                        let taken = match size_of::<S>() {
+                            1 => self.pixels::<BLOCK>(&window, most),
+                            _ => self.pixels::<{ BLOCK / 2 }>(&window, most),
+                        };
+                        if taken > 0 {
+                            x += taken;
+                            continue;
+                        }
+                    }
+                    x += 1;
                     // Of bytes a vector holds a block; of wider ones half a block takes half the
                     // time.
                     if size_of::<S>() > 1 && lanes <= BLOCK / 2 {
@@ -147,6 +165,30 @@ struct Covered {
 }
 
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
+    /// Narrow pixels whose windows are all there, up to `most`: the windows of all places in a line
+    /// that a block holds, of which those are stored that results are of. Returns the number of
+    /// pixels, 0 where one by one they take no longer.
+    #[inline(always)]
+    fn pixels<const N: usize>(&self, window: &Covered, most: usize) -> usize {
+        let Covered { first, result, rows, columns, line, column: across, lanes } = *window;
+        let distance = across * self.pool.horizontal.stride;
+        let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
+        if 2 * distance > N || first + last + N > self.input.len() {
+            return 0;
+        }
+        let count = ((N - lanes) / distance + 1).min(most);
+        let ys = self.folded::<N, false>(window, first);
+        if distance == lanes && self.steps.1 == lanes {
+            let taken = result..result + count * lanes;
+            self.output.slice(taken.clone()).copy_from(In::of(&ys[..taken.len()]));
+            return count;
+        }
+        for at in 0..count {
+            self.put(result + at * self.steps.1, &ys[at * distance..], lanes);
+        }
+        count
+    }
+
     /// The lanes from `lane` on, as many as there are up to a block of `N`.
     #[inline(always)]
     fn block<const N: usize>(&self, window: &Covered, lane: usize) {
@@ -176,14 +218,37 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     /// vectors, and don't then.
     #[inline(always)]
     fn fold_block<const N: usize, const AT_END: bool>(&self, window: &Covered, start: usize) {
-        let Covered { rows, columns, line, column: across, lanes, .. } = *window;
-        let first = window.first + start;
+        let lanes = window.lanes;
+        let ys = self.folded::<N, AT_END>(window, window.first + start);
+        let to = window.result + start;
+        match lanes {
+            _ if lanes >= N => self.output.set_block(to, ys),
+            _ => self.put(to, &ys, lanes),
+        }
+    }
+
+    /// Stores so many elements, fewer than a block.
+    #[inline(always)]
+    fn put(&self, to: usize, ys: &[T], lanes: usize) {
+        match lanes {
+            32.. => self.store::<32>(to, ys, lanes),
+            16.. => self.store::<16>(to, ys, lanes),
+            8.. => self.store::<8>(to, ys, lanes),
+            FEW.. => self.store::<FEW>(to, ys, lanes),
+            _ => (0..lanes).for_each(|lane| self.output.set(to + lane, ys[lane])),
+        }
+    }
+
+    /// The results of a window whose first elements are at `first`, and of those beside it.
+    #[inline(always)]
+    fn folded<const N: usize, const AT_END: bool>(&self, window: &Covered, first: usize) -> [T; N] {
+        let Covered { rows, columns, line, column: across, .. } = *window;
         let mut sums = [self.first; N];
         let many = rows * columns > MANY;
         for row in 0..rows {
             // Long windows are reported line by line; of others the pixel was.
             if many && poll::work(columns * BLOCK / 4).is_err() {
-                return;
+                break;
             }
             for column in 0..columns {
                 let at = first + row * line + column * across;
@@ -196,14 +261,7 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         }
         let mut ys = [T::default(); N];
         ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
-        let to = window.result + start;
-        match lanes {
-            _ if lanes >= N => self.output.set_block(to, ys),
-            32.. => self.store::<32>(to, &ys, lanes),
-            16.. => self.store::<16>(to, &ys, lanes),
-            8.. => self.store::<8>(to, &ys, lanes),
-            _ => self.store::<FEW>(to, &ys, lanes),
-        }
+        ys
     }
 
     /// Stores `lanes` elements, from `N` to twice as many: as many twice, the second time those up

@@ -2,12 +2,13 @@
 
 use nnburst_hal::OperandType;
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::quantize_f32::Quantizer;
 use nnburst_kernels::tensor::quant::round_small;
-use nnburst_kernels::tensor::{OpError, Quantised, Real};
+use nnburst_kernels::tensor::{In, OpError, Out, Quantised, Real};
 
 use super::Op;
 use super::support::{bad_kind, compiled, emit_each, plain};
-use crate::lowering::{Lowered, OpBuilder};
+use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static QUANTIZE: Op = Op { lower: quantize };
 pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };
@@ -19,9 +20,9 @@ pub(super) static DEQUANTIZE: Op = Op { lower: dequantize };
 fn quantize(op: &mut OpBuilder<'_>) -> Lowered {
     let output = op.output(0)?.kind;
     match (op.input_kind(0)?, output) {
-        (OperandType::TensorFloat32, OperandType::TensorQuant8Asymm) => quantize_to::<f32, u8>(op),
+        (OperandType::TensorFloat32, OperandType::TensorQuant8Asymm) => quantize_floats::<u8>(op),
         (OperandType::TensorFloat32, OperandType::TensorQuant8AsymmSigned) => {
-            quantize_to::<f32, i8>(op)
+            quantize_floats::<i8>(op)
         }
         (OperandType::TensorFloat16, OperandType::TensorQuant8Asymm) => {
             quantize_to::<half::f16, u8>(op)
@@ -31,6 +32,18 @@ fn quantize(op: &mut OpBuilder<'_>) -> Lowered {
         }
         (kind, _) => Err(bad_kind(0, kind).into()),
     }
+}
+
+fn quantize_floats<Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {
+    let (input, output) = (op.input(0)?, op.output(0)?);
+    op.set_output(0, input.shape.clone())?;
+    let range = (Q::MIN, Q::MAX);
+    let quantizer = Quantizer::new(op.isa(), output.scale, output.zero_point, range);
+    let label = Label { form: quantizer.isa(), ..plain("quantize_f32", &input.shape, 0) };
+    emit_each(op, label, move |from: In<'_, f32>, to: Out<'_, Q>| {
+        quantizer.compute(from, to.bytes(), 1)
+    });
+    Ok(())
 }
 
 fn quantize_to<T: Real, Q: Quantised>(op: &mut OpBuilder<'_>) -> Lowered {

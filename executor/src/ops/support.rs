@@ -152,6 +152,13 @@ impl Axis {
         start.saturating_sub(self.head).min(end)..end
     }
 
+    /// The outputs whose undilated windows are over the input alone.
+    pub(crate) fn whole(self) -> std::ops::Range<usize> {
+        let windows = (self.head + self.input).checked_sub(self.filter);
+        let end = windows.map_or(0, |last| last / self.stride + 1).min(self.output);
+        self.head.div_ceil(self.stride).min(end)..end
+    }
+
     /// Input positions `(filter position, input position)` that the window at `output` really
     /// covers.
     #[inline(always)]

@@ -235,7 +235,9 @@ fn pools_of_bytes() {
         let large = rng.once_in(10);
         let mut upto = |low: u32, high: u32| i64::from(rng.between(low, high));
         let most = if large { 20 } else { 9 };
-        let (n, h, w) = (upto(1, 2), upto(1, most), upto(1, most));
+        let (n, h, mut w) = (upto(1, 2), upto(1, most), upto(1, most));
+        // Of wide lines many windows are computed side by side.
+        w *= i64::from(upto(1, 3) == 3) * 5 + 1;
         let (fh, fw) = if large { (h, w) } else { (upto(1, 4), upto(1, 4)) };
         let (sh, sw) = (upto(1, 3), upto(1, 3));
         let [top, bottom] = [(); 2].map(|()| upto(0, (fh - 1) as u32));

@@ -19,7 +19,7 @@
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
 //!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear: lines
-//!                   between lines and pixels; block_permutation: elements that change places in
+//!                   between lines and pixels; quantize_f32: floats as integers; block_permutation: elements that change places in
 //!                   small blocks; plain: auto-vectorised loops; pieces: copies of few bytes
 //!                   each; spans: rows that have a stride;
 //!                   short_rows: several in one block; repeated_rows: all beside the same one;
@@ -67,6 +67,7 @@ mod elementwise {
     pub mod mul_i8;
     pub mod pieces;
     pub mod plain;
+    pub mod quantize_f32;
     pub mod repeated_rows;
     pub mod round_once_i8;
     pub mod round_twice_i8;
@@ -88,8 +89,8 @@ pub use convolution::{chain, lines, patches, transposed_products, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
     add_i8, bilinear, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,
-    mul_i8, pieces, plain, repeated_rows, round_once_i8, round_twice_i8, row_sums_f32, short_rows,
-    softmax_f32, spans, transcendental_f32,
+    mul_i8, pieces, plain, quantize_f32, repeated_rows, round_once_i8, round_twice_i8,
+    row_sums_f32, short_rows, softmax_f32, spans, transcendental_f32,
 };
 pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};

@@ -2,14 +2,16 @@
 
 use half::f16;
 use nnburst_kernels::kernels::plain::map;
+use nnburst_kernels::kernels::quantize_f32::Quantizer;
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::tensor::quant::Multiplier;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Shape, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, cut, f32_of, f64_of, low, narrow, real_at, round_i32};
-use crate::lowering::Lowered;
+use super::math::{Stored, cut, f32_of, f64_of, low, narrow, real_at};
+use crate::lowering::{Label, Lowered};
 use crate::ops::cast;
+use crate::ops::support::plain;
 
 /// FLOAT32 to stored values, or stored values to others by a multiplier.
 pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
@@ -22,13 +24,17 @@ pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let from_zero = input.zero_point;
     match (input.kind, result.kind) {
         (ElementKind::F32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
-            by_kind!(result.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
-                io.output::<T>(0).fill(io.input::<f32>(0).iter().map(|x| {
-                    let stored = round_i32(x / scale).saturating_add(zero_point);
-                    T::stored(stored.clamp(min, max))
-                }));
-                Ok(())
-            }));
+            let quantizer = Quantizer::new(call.isa(), scale, zero_point, (min, max));
+            let size = result.kind.bytes();
+            let label = Label { form: quantizer.isa(), ..plain("quantize_f32", &input.shape, 0) };
+            call.emit(label, move |io| {
+                let (from, to) = (io.input::<f32>(0), io.output::<u8>(0));
+                in_chunks(from.len().min(to.len() / size), |part| {
+                    let to = to.slice(part.start * size..part.end * size);
+                    quantizer.compute(from.slice(part), to, size)
+                })
+            });
+            Ok(())
         }
         (
             ElementKind::I8 | ElementKind::U8,
@@ -37,14 +43,13 @@ pub(super) fn quantize(call: &mut OperatorCall<'_, '_>) -> Lowered {
         | (ElementKind::I16, ElementKind::I8 | ElementKind::U8 | ElementKind::I16)
         | (ElementKind::I16, ElementKind::I32)
         | (ElementKind::I32, ElementKind::I8 | ElementKind::U8 | ElementKind::I16) => {
-            return each_integer(call, &input, result.kind, move |x| {
+            each_integer(call, &input, result.kind, move |x| {
                 let scaled = to.apply(x.wrapping_sub(from_zero));
                 scaled.saturating_add(zero_point).clamp(min, max)
-            });
+            })
         }
-        (kind, _) => return Err(refused(0, kind).into()),
+        (kind, _) => Err(refused(0, kind).into()),
     }
-    Ok(())
 }
 
 /// Adds a step that computes each integer of the result from that of the input: bytes from bytes by

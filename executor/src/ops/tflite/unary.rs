@@ -81,11 +81,35 @@ pub(super) fn real(call: &mut OperatorCall<'_, '_>, f: fn(f32) -> f32) -> Lowere
     }
 }
 
-/// To the nearest integer, halves to the even one.
-pub(super) fn round(x: f32) -> f32 {
+pub(super) fn ceil(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    match call.arg(0)?.kind {
+        ElementKind::F32 => in_vectors(call, |x: f32| x.ceil()),
+        _ => real(call, f32::ceil),
+    }
+}
+
+pub(super) fn round(call: &mut OperatorCall<'_, '_>) -> Lowered {
+    match call.arg(0)?.kind {
+        ElementKind::F32 => in_vectors(call, rounded),
+        _ => real(call, rounded),
+    }
+}
+
+fn in_vectors(
+    call: &mut OperatorCall<'_, '_>,
+    f: impl Fn(f32) -> f32 + Send + Sync + 'static,
+) -> Lowered {
+    let (input, _) = pair(call)?;
+    each_in_vectors(call, &input, f)
+}
+
+/// To the nearest integer, halves to the even one. What becomes 0 from below has no sign.
+#[inline(always)]
+fn rounded(x: f32) -> f32 {
     let floor = x.floor();
-    let rest = x - floor;
-    if rest < 0.5 || (rest == 0.5 && floor % 2.0 == 0.0) { floor } else { floor + 1.0 }
+    let (rest, half) = (x - floor, floor * 0.5);
+    let is_even = half.floor() == half;
+    if rest < 0.5 || (rest == 0.5 && is_even) { floor } else { floor + 1.0 }
 }
 
 pub(super) fn sign(call: &mut OperatorCall<'_, '_>) -> Lowered {
