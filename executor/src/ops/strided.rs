@@ -5,7 +5,7 @@ use nnburst_kernels::kernels::block_permutation::{BlockPermutation, MOST_BYTES};
 use nnburst_kernels::kernels::pieces::Grid;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::simd::Isa;
-use nnburst_kernels::simd::turn::{SIDE, WORDS, turned, turned_words};
+use nnburst_kernels::simd::turn::{SIDE, WORDS, WordSquares, turned, turned_words};
 use nnburst_kernels::tensor::rows::Apart;
 use nnburst_kernels::tensor::{Element, In, Out, poll};
 
@@ -102,7 +102,9 @@ impl Strided {
             && self.strides[outer.len()] == 1
         {
             let each = self.starts(outer);
-            isa.run(Turns { input, output, each, rows, columns: inner, distance });
+            let large = WordSquares::new(isa)
+                .filter(|large| size_of::<T>() == 4 && rows.min(inner) >= large.side());
+            isa.run(Turns { input, output, each, rows, columns: inner, distance, large });
             return;
         }
         if step == 1 {
@@ -295,13 +297,21 @@ struct Turns<'a, T, I> {
     rows: usize,
     columns: usize,
     distance: usize,
+    /// How squares of words are turned that are larger than [`WORDS`].
+    large: Option<WordSquares>,
 }
 
 /// Rows and columns that are transposed at a time.
 const TILE: usize = 8;
 
+/// Columns of few rows, and rows of few columns, that are moved at a time.
+const NARROW: usize = 16;
+
 /// Words so far apart, or a multiple of that, share few places of L1.
 const SAME_PLACE: usize = 256;
+
+/// Lines of the cache that L1 holds beside others until more of each is written.
+const FEW_LINES: usize = 256;
 
 impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
     #[inline(always)]
@@ -309,15 +319,31 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
         let mut to = 0;
         while let Some(from) = self.each.next() {
             let from = from.cast_unsigned();
+            if self.narrow(from, to) {
+                to += self.rows * self.columns;
+                continue;
+            }
             if size_of::<T>() == 1 && self.rows >= SIDE && self.columns >= SIDE {
-                if self.squares(from, to).is_err() {
+                let moved = match self.rows > FEW_LINES {
+                    true => self.squares::<4>(from, to),
+                    false => self.squares::<1>(from, to),
+                };
+                if moved.is_err() {
+                    return;
+                }
+                to += self.rows * self.columns;
+                continue;
+            }
+            if let Some(large) = self.large {
+                if self.large_squares(large, from, to).is_err() {
                     return;
                 }
                 to += self.rows * self.columns;
                 continue;
             }
             if size_of::<T>() == 4 && self.rows >= WORDS && self.columns >= WORDS {
-                let moved = match self.columns.is_multiple_of(SAME_PLACE) {
+                let is_far = self.columns.is_multiple_of(SAME_PLACE) || self.rows > FEW_LINES;
+                let moved = match is_far {
                     true => self.squares_of_words::<4>(from, to),
                     false => self.squares_of_words::<1>(from, to),
                 };
@@ -347,23 +373,110 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
 }
 
 impl<T: Element, I> Turns<'_, T, I> {
-    /// Moves a matrix of bytes by squares. The last ones of each row and column lie over those
-    /// before them where a whole one is no longer left.
+    /// Moves a matrix of two to four rows that lie between each other in the input, or of as many
+    /// columns; false where it is another.
     #[inline(always)]
-    fn squares(&self, from: usize, to: usize) -> Result<(), poll::Halted> {
-        let Self { input, output, rows, columns, distance, .. } = *self;
-        for column in (0..columns).step_by(SIDE) {
-            let column = column.min(columns - SIDE);
-            for row in (0..rows).step_by(SIDE) {
-                poll::work(SIDE * SIDE)?;
-                let row = row.min(rows - SIDE);
-                let first = from + column * distance + row;
-                let square: [[T; SIDE]; SIDE] =
-                    std::array::from_fn(|at| input.block(first + at * distance));
-                let turned: [[T; SIDE]; SIDE] = bytemuck::cast(turned(bytemuck::cast(square)));
-                for (at, line) in turned.into_iter().enumerate() {
-                    output.set_block(to + (row + at) * columns + column, line);
+    fn narrow(&self, from: usize, to: usize) -> bool {
+        match (self.rows, self.columns) {
+            (2, NARROW..) if self.distance == 2 => self.apart::<2>(from, to),
+            (3, NARROW..) if self.distance == 3 => self.apart::<3>(from, to),
+            (4, NARROW..) if self.distance == 4 => self.apart::<4>(from, to),
+            (NARROW.., 2) => self.between::<2>(from, to),
+            (NARROW.., 3) => self.between::<3>(from, to),
+            (NARROW.., 4) => self.between::<4>(from, to),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes elements that belong to `ROWS` rows in turns apart.
+    #[inline(always)]
+    fn apart<const ROWS: usize>(&self, from: usize, to: usize) {
+        let Self { input, output, columns, .. } = *self;
+        for column in poll::each((0..columns).step_by(NARROW), NARROW * ROWS) {
+            let column = column.min(columns - NARROW);
+            let first = from + column * ROWS;
+            let mut blocks = [[T::default(); NARROW]; ROWS];
+            for (at, block) in blocks.iter_mut().enumerate() {
+                *block = input.block(first + at * NARROW);
+            }
+            // Closures that make arrays aren't inlined into the instruction set here.
+            let elements = blocks.as_flattened();
+            for row in 0..ROWS {
+                let mut line = [T::default(); NARROW];
+                for (at, x) in line.iter_mut().enumerate() {
+                    *x = elements[at * ROWS + row];
                 }
+                output.set_block(to + row * columns + column, line);
+            }
+        }
+    }
+
+    /// Puts elements of `COLUMNS` columns between each other.
+    #[inline(always)]
+    fn between<const COLUMNS: usize>(&self, from: usize, to: usize) {
+        let Self { input, output, rows, distance, .. } = *self;
+        for row in poll::each((0..rows).step_by(NARROW), NARROW * COLUMNS) {
+            let row = row.min(rows - NARROW);
+            let mut columns = [[T::default(); NARROW]; COLUMNS];
+            for (at, column) in columns.iter_mut().enumerate() {
+                *column = input.block(from + at * distance + row);
+            }
+            for part in 0..COLUMNS {
+                let mut line = [T::default(); NARROW];
+                for (at, x) in line.iter_mut().enumerate() {
+                    let at = part * NARROW + at;
+                    *x = columns[at % COLUMNS][at / COLUMNS];
+                }
+                output.set_block(to + row * COLUMNS + part * NARROW, line);
+            }
+        }
+    }
+
+    /// Moves a matrix of bytes by squares, of which `WIDE` lie side by side. The last ones of each
+    /// row and column lie over those before them where a whole one is no longer left.
+    #[inline(always)]
+    fn squares<const WIDE: usize>(&self, from: usize, to: usize) -> Result<(), poll::Halted> {
+        let Self { rows, columns, .. } = *self;
+        for first in (0..columns).step_by(SIDE * WIDE) {
+            for row in (0..rows).step_by(SIDE) {
+                poll::work(SIDE * SIDE * WIDE)?;
+                let row = row.min(rows - SIDE);
+                for column in (first..columns.min(first + SIDE * WIDE)).step_by(SIDE) {
+                    self.square([from, to], row, column.min(columns - SIDE));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn square(&self, [from, to]: [usize; 2], row: usize, column: usize) {
+        let Self { input, output, columns, distance, .. } = *self;
+        let first = from + column * distance + row;
+        let mut square = [[T::default(); SIDE]; SIDE];
+        for (at, row) in square.iter_mut().enumerate() {
+            *row = input.block(first + at * distance);
+        }
+        let turned: [[T; SIDE]; SIDE] = bytemuck::cast(turned(bytemuck::cast(square)));
+        for (at, line) in turned.into_iter().enumerate() {
+            output.set_block(to + (row + at) * columns + column, line);
+        }
+    }
+
+    /// As [`Turns::squares`], of words that fill vectors.
+    fn large_squares(&self, large: WordSquares, from: usize, to: usize) -> Result<(), String> {
+        let Self { rows, columns, distance, .. } = *self;
+        let (input, output) = (self.input.bytes().cast(), self.output.bytes().cast());
+        let side = large.side();
+        for column in (0..columns).step_by(side) {
+            let column = column.min(columns - side);
+            for row in (0..rows).step_by(side) {
+                poll::work(side * side)?;
+                let row = row.min(rows - side);
+                let input = input.slice(from + column * distance + row..input.len());
+                let output = output.slice(to + row * columns + column..output.len());
+                large.turn(input, distance, output, columns)?;
             }
         }
         Ok(())
@@ -399,8 +512,10 @@ impl<T: Element, I> Turns<'_, T, I> {
     fn square_of_words(&self, [from, to]: [usize; 2], row: usize, column: usize) {
         let Self { input, output, columns, distance, .. } = *self;
         let first = from + column * distance + row;
-        let square: [[T; WORDS]; WORDS] =
-            std::array::from_fn(|at| input.block(first + at * distance));
+        let mut square = [[T::default(); WORDS]; WORDS];
+        for (at, row) in square.iter_mut().enumerate() {
+            *row = input.block(first + at * distance);
+        }
         let turned: [[T; WORDS]; WORDS] = bytemuck::cast(turned_words(bytemuck::cast(square)));
         for (at, line) in turned.into_iter().enumerate() {
             output.set_block(to + (row + at) * columns + column, line);

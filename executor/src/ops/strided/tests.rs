@@ -69,11 +69,14 @@ fn small_blocks_are_permuted() {
 fn transposes<T: Element + std::fmt::Debug>(input: &[T], sizes: &[(usize, usize)]) {
     for &(rows, columns) in sizes {
         let mut output = vec![T::default(); 2 * rows * columns];
-        let strided = Strided::new(0, [(2, 2500), (rows, 1), (columns, 50)]);
+        let distance = rows.max(50);
+        let each = 50 * distance;
+        let axes = [(2, signed(each)), (rows, 1), (columns, signed(distance))];
+        let strided = Strided::new(0, axes);
         strided.run(Isa::best(), In::of(input), Out::of(&mut output));
         for (at, got) in output.iter().enumerate() {
             let (column, rest) = (at % columns, at / columns);
-            let place = rest / rows * 2500 + rest % rows + column * 50;
+            let place = rest / rows * each + rest % rows + column * distance;
             assert_eq!(*got, input[place], "{rows} by {columns}");
         }
     }
@@ -81,14 +84,42 @@ fn transposes<T: Element + std::fmt::Debug>(input: &[T], sizes: &[(usize, usize)
 
 #[test]
 fn matrices_of_bytes_are_transposed_by_squares() {
-    let input: Vec<u8> = (0..251).cycle().take(2 * 50 * 50).collect();
-    transposes(&input, &[(16, 16), (17, 31), (40, 16), (50, 49), (15, 33)]);
+    let input: Vec<u8> = (0..251).cycle().take(2 * 50 * 300).collect();
+    transposes(&input, &[(16, 16), (17, 31), (40, 16), (50, 49), (15, 33), (290, 50), (257, 17)]);
 }
 
 #[test]
 fn matrices_of_words_are_transposed_by_squares() {
-    let input: Vec<u32> = (0..2 * 50 * 50).collect();
-    transposes(&input, &[(4, 4), (5, 4), (7, 31), (40, 16), (50, 49), (3, 33)]);
+    let input: Vec<u32> = (0..2 * 50 * 300).collect();
+    transposes(
+        &input,
+        &[(4, 4), (5, 4), (7, 31), (40, 16), (50, 49), (3, 33), (299, 50), (257, 5)],
+    );
+}
+
+#[test]
+fn few_rows_and_few_columns_are_transposed() {
+    let input: Vec<u32> = (0..4 * 100).collect();
+    for (narrow, wide) in
+        [2, 3, 4, 5].into_iter().flat_map(|few| [15, 16, 17, 80].map(|n| (few, n)))
+    {
+        for (rows, columns) in [(narrow, wide), (wide, narrow)] {
+            let axes = [(rows, 1), (columns, signed(rows))];
+            let count = rows * columns;
+            let want: Vec<u32> =
+                (0..count).map(|at| input[at / columns + at % columns * rows]).collect();
+            for isa in Isa::all() {
+                let mut output = vec![0; count];
+                let strided = Strided::new(0, axes);
+                strided.run(isa, In::of(&input[..count]), Out::of(&mut output));
+                assert_eq!(output, want, "{rows} by {columns}, {isa:?}");
+                let bytes: Vec<u8> = input[..count].iter().map(|x| x.to_le_bytes()[0]).collect();
+                let mut output = vec![0; count];
+                strided.run(isa, In::of(&bytes), Out::of(&mut output));
+                assert!(output.iter().zip(&want).all(|(x, want)| *x == want.to_le_bytes()[0]));
+            }
+        }
+    }
 }
 
 #[test]
