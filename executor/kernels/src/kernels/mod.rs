@@ -19,7 +19,8 @@
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
 //!                   transcendental_f32: sigmoid, tanh, exp; layer_norm_f32: rows over their
 //!                   deviation; row_sums_f32, softmax_f32: rows, four at a time; bilinear: lines
-//!                   between lines and pixels; quantize_f32: floats as integers; block_permutation: elements that change places in
+//!                   between lines and pixels; quantize_f32: floats as integers;
+//!                   block_permutation: elements that change places in
 //!                   small blocks; plain: auto-vectorised loops; pieces: copies of few bytes
 //!                   each; spans: rows that have a stride;
 //!                   short_rows: several in one block; repeated_rows: all beside the same one;

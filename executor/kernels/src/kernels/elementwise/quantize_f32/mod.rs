@@ -131,9 +131,8 @@ mod tests {
                 .map(|at| match at % 4 {
                     0 => f32::from_bits(any()),
                     step => {
-                        let half =
-                            f64::from(i16::from_ne_bytes((any() as u16).to_ne_bytes())) + 0.5;
-                        let near = (half * f64::from(scale)) as f32;
+                        let [low, high, ..] = any().to_le_bytes();
+                        let near = (f32::from(i16::from_le_bytes([low, high])) + 0.5) * scale;
                         [near.next_down(), near, near.next_up()][step as usize - 1]
                     }
                 })
