@@ -42,12 +42,18 @@ pub fn wait_for_fence(fence: BorrowedFd<'_>, timeout: Option<Duration>) -> Resul
             }
         }
     }
-    let [fd] = &fds;
-    if fd.revents().is_some_and(|seen| seen.contains(PollFlags::POLLIN)) {
+    // A pipe that is written and closed meanwhile may look as if it had been closed alone: the
+    // kernel reads what is in it before it reads whether anybody writes. Once nobody does, what is
+    // in it stays the same.
+    if has_signalled(&fds) || (poll(&mut fds, PollTimeout::ZERO).is_ok() && has_signalled(&fds)) {
         Ok(true)
     } else {
         Err(HalError::invalid("a fence is in error"))
     }
+}
+
+fn has_signalled([fd]: &[PollFd<'_>; 1]) -> bool {
+    fd.revents().is_some_and(|seen| seen.contains(PollFlags::POLLIN))
 }
 
 /// The time after which the driver of a fence is asked whether it is there.
@@ -198,6 +204,23 @@ mod tests {
 
     fn check(fence: &OwnedFd) -> Result<bool> {
         wait_for_fence(fence.as_fd(), Some(Duration::ZERO))
+    }
+
+    /// The byte of a signal and the end of its pipe come at about the same time.
+    #[test]
+    fn a_signal_is_seen_however_soon_its_end_is_closed() {
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<FenceSignal>(1);
+        let signals =
+            std::thread::spawn(move || receiver.into_iter().for_each(FenceSignal::signal));
+        for _ in 0..20_000 {
+            let (fence, signal) = FenceSignal::new().unwrap();
+            sender.send(signal).unwrap();
+            while !check(&fence).unwrap() {
+                std::hint::spin_loop();
+            }
+        }
+        drop(sender);
+        signals.join().unwrap();
     }
 
     #[test]
