@@ -216,7 +216,7 @@ mod tests {
             let (fence, signal) = FenceSignal::new().unwrap();
             sender.send(signal).unwrap();
             while !check(&fence).unwrap() {
-                std::hint::spin_loop();
+                std::thread::yield_now();
             }
         }
         drop(sender);
