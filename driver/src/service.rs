@@ -71,6 +71,8 @@ fn accept(bound: BoundService, sandbox: Option<Sandbox>) -> io::Result<Serving> 
 /// stop within half a second goes on in threads of its own when this returns, and ends with the
 /// process.
 ///
+/// No signal stays blocked in this thread: its mask is that of whoever started the program.
+///
 /// # Errors
 /// There is no such descriptor, the sandbox can't be entered, or the system has no pipe or thread.
 pub fn serve_inherited(

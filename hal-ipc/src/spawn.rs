@@ -44,9 +44,10 @@ impl Spawned {
         match RemoteDevice::from_socket(ours.into()) {
             Ok(device) => Ok(Self { child, device, origin: Origin::here() }),
             Err(error) => {
-                let ended = ended_by_itself(&mut child);
+                // Others tell what is wrong with a program that goes on.
+                let is_lost = matches!(error, ConnectError::Lost { .. });
+                let ended = if is_lost { ended_by_itself(&mut child) } else { None };
                 end(&mut child);
-                let ended = ended.filter(|_| matches!(error, ConnectError::Lost { .. }));
                 let program = command.get_program().display();
                 Err(ended.map_or(error, |status| ConnectError::Lost {
                     why: format!("{program} ended before it served ({status})"),

@@ -140,7 +140,8 @@ fn serves(arguments: impl Iterator<Item = OsString>) -> bool {
 
 /// Serves a driver to one client over a socket that this process was started with, until the
 /// client disconnects: what the child of [`Device::spawn`](crate::Device::spawn) does. The process
-/// is sandboxed, for good, unless the options or the setting `sandbox` say otherwise.
+/// is sandboxed, for good, unless the options or the setting `sandbox` say otherwise, and no signal
+/// stays blocked in this thread.
 ///
 /// # Errors
 /// There is no such driver or descriptor, or the sandbox can't be entered.

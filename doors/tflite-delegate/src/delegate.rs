@@ -237,7 +237,7 @@ impl DelegateState {
         let mut lines = summary(&claim, &source, &settings.shared.device.to_string());
         if source.model.contents.graph == 0 {
             let nodes = 0..source.model.contents.operators.len();
-            lines.extend(settings.names_of_none(nodes.map(|node| source.name(node))));
+            lines.extend(settings.unknown_operators(nodes.map(|node| source.name(node))));
         }
         if self.is_new(&lines.join("\n")) {
             let is_nothing = claim.parts.is_empty();

@@ -88,7 +88,10 @@ impl DelegateOptions {
     }
 
     /// The options that name operators a graph has none of, in words.
-    pub(crate) fn names_of_none<'a>(&self, there: impl Iterator<Item = &'a str>) -> Vec<String> {
+    pub(crate) fn unknown_operators<'a>(
+        &self,
+        there: impl Iterator<Item = &'a str>,
+    ) -> Vec<String> {
         let there: BTreeSet<_> = there.filter(|name| !name.is_empty()).collect();
         let lists = [("allow-ops", &self.allow), ("deny-ops", &self.deny)];
         let named =
@@ -159,7 +162,7 @@ mod tests {
             assert!(error.contains(key), "{error}");
         }
         let settings = parse(&[("deny-ops", "softmax+PAD"), ("allow-ops", "MyOp+ADD")]).unwrap();
-        let unknown = settings.names_of_none(["PAD", "", "CUSTOM MyOp", "PAD"].into_iter());
+        let unknown = settings.unknown_operators(["PAD", "", "CUSTOM MyOp", "PAD"].into_iter());
         let known = "CUSTOM MyOp, PAD";
         assert_eq!(
             unknown,

@@ -104,8 +104,10 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
             let (y, batch) = (line % to.height, line / to.height);
             let rows = vertical.covered(y);
             // Of short lines all at once, else pixel by pixel.
-            let pixel_ns = (rows.len() * horizontal.filter).min(MANY) * lanes / 4 + 4;
-            let at_once = if pixel_ns * to.width <= poll::CHUNK { to.width } else { 1 };
+            let window = rows.len().saturating_mul(horizontal.filter).min(MANY);
+            let pixel_ns = window.saturating_mul(lanes) / 4 + 4;
+            let is_short = pixel_ns.saturating_mul(to.width) <= poll::CHUNK;
+            let at_once = if is_short { to.width } else { 1 };
             for channel in (0..channels).step_by(lanes) {
                 let first = from.at(batch, rows.start, 0, channel);
                 let result = to.at(batch, y, 0, channel);
@@ -171,9 +173,9 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
     #[inline(always)]
     fn pixels<const N: usize>(&self, window: &Covered, most: usize) -> usize {
         let Covered { first, result, rows, columns, line, column: across, lanes } = *window;
-        let distance = across * self.pool.horizontal.stride;
+        let distance = across.saturating_mul(self.pool.horizontal.stride);
         let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        if 2 * distance > N || first + last + N > self.input.len() {
+        if distance > N / 2 || first + last + N > self.input.len() {
             return 0;
         }
         let count = ((N - lanes) / distance + 1).min(most);
