@@ -2,14 +2,18 @@
 
 use half::f16;
 use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::NO_CLAMP;
+use nnburst_kernels::kernels::binary_f32::Arithmetic;
 use nnburst_kernels::tensor::quant::{
-    BranchlessMultiplier, Multiplier, product_multiplier, real_activation_range, requantise,
+    BranchlessMultiplier, Multiplier, clamp_real, product_multiplier, real_activation_range,
+    requantise,
 };
 use nnburst_kernels::tensor::{Element, OpError, Quantised, Real, Tensor};
 
 use super::Op;
 use super::broadcast::{Broadcast, emit_zip};
 use super::byte_table::emit_table;
+use super::elementwise::real_binary;
 use super::support::{EACH, bad_kind, compiled, dispatch};
 use crate::lowering::{Lowered, OpBuilder};
 
@@ -25,22 +29,16 @@ pub(super) static PRELU: Op = Op { lower: lower_prelu };
 fn lower_div(op: &mut OpBuilder<'_>) -> Lowered {
     let (a, b) = operands(op)?;
     let activation = op.fused_activation(2)?;
-    let (low, high) = real_activation_range(activation);
-    // Not `clamp` or `max`: a NaN stays one.
-    let limit = move |x: f32| {
-        if x < low {
-            low
-        } else if x > high {
-            high
-        } else {
-            x
-        }
-    };
+    let range = real_activation_range(activation);
     match a.kind {
-        OperandType::TensorFloat32 => emit(op, &a, &b, move |a: f32, b: f32| limit(a / b)),
-        OperandType::TensorFloat16 => {
-            emit(op, &a, &b, move |a: f16, b: f16| f16::from_f32(limit(a.to_f32() / b.to_f32())))
+        OperandType::TensorFloat32 => {
+            let wide = op.output(0)?.shape;
+            real_binary(op, Arithmetic::Div, [&a.shape, &b.shape], &wide, range);
+            Ok(())
         }
+        OperandType::TensorFloat16 => emit(op, &a, &b, move |a: f16, b: f16| {
+            f16::from_f32(clamp_real(a.to_f32() / b.to_f32(), range.0, range.1))
+        }),
         OperandType::TensorInt32 if activation == FusedActivation::None => {
             emit(op, &a, &b, floor_div)
         }
@@ -67,7 +65,12 @@ fn floor_div(a: i32, b: i32) -> i32 {
 fn lower_extreme(op: &mut OpBuilder<'_>, largest: bool) -> Lowered {
     let (a, b) = operands(op)?;
     match a.kind {
-        OperandType::TensorFloat32 => emit(op, &a, &b, pick::<f32>(largest)),
+        OperandType::TensorFloat32 => {
+            let which = if largest { Arithmetic::Maximum } else { Arithmetic::Minimum };
+            let wide = op.output(0)?.shape;
+            real_binary(op, which, [&a.shape, &b.shape], &wide, NO_CLAMP);
+            Ok(())
+        }
         OperandType::TensorFloat16 => emit(op, &a, &b, pick::<f16>(largest)),
         OperandType::TensorInt32 => emit(op, &a, &b, pick::<i32>(largest)),
         OperandType::TensorQuant8Asymm => extreme_byte::<u8>(op, &a, &b, largest),

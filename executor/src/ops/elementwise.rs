@@ -1,4 +1,5 @@
-//! ADD, SUB, MUL: two tensors that broadcast, and a fused activation.
+//! ADD, SUB, MUL: two tensors that broadcast, and a fused activation; what else is computed of two
+//! tensors of floats alike.
 
 use std::sync::Arc;
 
@@ -25,9 +26,17 @@ use crate::lowering::part::StepPart;
 use crate::lowering::recipe::{Recipe, Spread};
 use crate::lowering::{Io, Label, Lowered, OpBuilder};
 
-pub(super) static ADD: Op = Op { lower: |op| lower(op, Arithmetic::Add) };
-pub(super) static SUB: Op = Op { lower: |op| lower(op, Arithmetic::Sub) };
-pub(super) static MUL: Op = Op { lower: |op| lower(op, Arithmetic::Mul) };
+pub(super) static ADD: Op = Op { lower: |op| lower(op, Which::Add) };
+pub(super) static SUB: Op = Op { lower: |op| lower(op, Which::Sub) };
+pub(super) static MUL: Op = Op { lower: |op| lower(op, Which::Mul) };
+
+/// Which of the three.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Add,
+    Sub,
+    Mul,
+}
 
 /// The common operands of the three.
 struct Operands {
@@ -38,7 +47,7 @@ struct Operands {
 }
 
 /// Source: NNAPI `ADD`, `MUL`, since HAL 1.0; `SUB` since 1.1; INT32 since 1.3.
-fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
+fn lower(op: &mut OpBuilder<'_>, which: Which) -> Lowered {
     let (a, b, activation) = (op.input(0)?, op.input(1)?, op.fused_activation(2)?);
     if a.kind != b.kind {
         return Err(OpError::input(1, format!("is {} beside {}", b.kind, a.kind)).into());
@@ -59,15 +68,15 @@ fn lower(op: &mut OpBuilder<'_>, which: Arithmetic) -> Lowered {
     }
 }
 
-fn float32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+fn float32(op: &mut OpBuilder<'_>, which: Which, operands: &Operands) -> Lowered {
     let Operands { a, b, wide, activation } = operands;
+    let which = match which {
+        Which::Add => Arithmetic::Add,
+        Which::Sub => Arithmetic::Sub,
+        Which::Mul => Arithmetic::Mul,
+    };
     let range = real_activation_range(*activation);
     real_binary(op, which, [&a.shape, &b.shape], wide, range);
-    if *activation == FusedActivation::None
-        && let (Some(of_a), Some(of_b)) = (Spread::of(&a.shape, wide), Spread::of(&b.shape, wide))
-    {
-        op.recipe(Recipe::Binary(which, [of_a, of_b]));
-    }
     if a.shape == *wide && b.shape == *wide {
         let binary = Binary::new(op.isa(), which, range);
         op.join_sum(Arc::new(move |a, b, to| binary.compute(In::new(a), In::new(b), Out::new(to))));
@@ -95,6 +104,12 @@ pub(super) fn real_binary(
     emit_real_binary(op, label, binary, broadcast);
     if let Some(walks) = walks {
         op.part(StepPart::Arithmetic(which, Box::new(walks)));
+    }
+    let [a, b] = shapes;
+    if range == NO_CLAMP
+        && let (Some(of_a), Some(of_b)) = (Spread::of(a, wide), Spread::of(b, wide))
+    {
+        op.recipe(Recipe::Binary(which, [of_a, of_b]));
     }
 }
 
@@ -183,7 +198,7 @@ impl RealRows {
 /// The input that results may be written over, where the other one is written down as a block.
 const IN_PLACE: [&[usize]; 2] = [&[1], &[0]];
 
-fn float16(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+fn float16(op: &mut OpBuilder<'_>, which: Which, operands: &Operands) -> Lowered {
     use half::f16;
     let (low, high) = real_activation_range(operands.activation);
     let clamp = move |x: f32| f16::from_f32(clamp_real(x, low, high));
@@ -191,47 +206,43 @@ fn float16(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lo
         emit::<f16>(op, operands, move |a, b| clamp(each(a.to_f32(), b.to_f32())));
     };
     match which {
-        Arithmetic::Add => emit(op, |a, b| a + b),
-        Arithmetic::Sub => emit(op, |a, b| a - b),
-        Arithmetic::Mul => emit(op, |a, b| a * b),
+        Which::Add => emit(op, |a, b| a + b),
+        Which::Sub => emit(op, |a, b| a - b),
+        Which::Mul => emit(op, |a, b| a * b),
     }
     Ok(())
 }
 
 /// INT32 wraps, and takes no activation.
-fn int32(op: &mut OpBuilder<'_>, which: Arithmetic, operands: &Operands) -> Lowered {
+fn int32(op: &mut OpBuilder<'_>, which: Which, operands: &Operands) -> Lowered {
     if operands.activation != FusedActivation::None {
         let what = format!("{} behind INT32", operands.activation);
         return Err(OpError::input(2, what).into());
     }
     match which {
-        Arithmetic::Add => emit(op, operands, i32::wrapping_add),
-        Arithmetic::Sub => emit(op, operands, i32::wrapping_sub),
-        Arithmetic::Mul => emit(op, operands, i32::wrapping_mul),
+        Which::Add => emit(op, operands, i32::wrapping_add),
+        Which::Sub => emit(op, operands, i32::wrapping_sub),
+        Which::Mul => emit(op, operands, i32::wrapping_mul),
     }
     Ok(())
 }
 
-fn quantised<T: Quantised>(
-    op: &mut OpBuilder<'_>,
-    which: Arithmetic,
-    operands: &Operands,
-) -> Lowered {
+fn quantised<T: Quantised>(op: &mut OpBuilder<'_>, which: Which, operands: &Operands) -> Lowered {
     let Operands { a, b, wide, .. } = operands;
     let out = op.output(0)?;
     let (low, high) = output_range(operands.activation, &out)?;
     let zp_out = out.zero_point;
     let finish = move |y: i32| T::from_i32(y.saturating_add(zp_out).clamp(low, high));
     match which {
-        Arithmetic::Mul => {
+        Which::Mul => {
             let multiplier = product_multiplier(a.scale, b.scale, out.scale);
             check_fraction(multiplier)?;
             let operands = [a, b].map(|it| (&it.shape, it.zero_point));
             let product = ProductOfBytes { multiplier, zero_point: zp_out, range: (low, high) };
             product.emit::<T>(op, operands, wide);
         }
-        Arithmetic::Add | Arithmetic::Sub => {
-            let sum = Sum::new(a, b, &out, matches!(which, Arithmetic::Sub))?;
+        Which::Add | Which::Sub => {
+            let sum = Sum::new(a, b, &out, matches!(which, Which::Sub))?;
             let walks = [a, b].map(|operand| Walk::of(&operand.shape, &operands.wide));
             let bytes = [a, b].map(|t| Bytes::new(T::TO_UNSIGNED, t.zero_point));
             let range = (low, high);

@@ -89,6 +89,19 @@ struct Windows<'a, T, S, F, G> {
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windows<'_, T, S, F, G> {
     #[inline(always)]
     fn run(self) {
+        self.each::<true>();
+    }
+
+    #[inline(always)]
+    fn run_scalar(self) {
+        self.each::<false>();
+    }
+}
+
+impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
+    /// Every window; by blocks of many lanes where there are vectors.
+    #[inline(always)]
+    fn each<const VECTORS: bool>(&self) {
         let Pool { input, output, vertical, horizontal, .. } = *self.pool;
         let channels = output.channels;
         let lanes = if output.is_nchw() { 1 } else { channels };
@@ -126,6 +139,11 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windo
                         column: step_in,
                         lanes,
                     };
+                    if !VECTORS {
+                        x += 1;
+                        (0..lanes).step_by(FEW).for_each(|lane| self.block::<FEW>(&window, lane));
+                        continue;
+                    }
                     if beside.contains(&x) {
                         let most = beside.end - x;
                         let taken = match size_of::<S>() {
@@ -313,7 +331,8 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let (low, high) = real_activation_range(pool.activation);
     let label = pool.label("pool_real")?;
     let store = move |y: f32| T::from_f32(clamp_real(y, low, high));
-    let mean = |sum: f32, count: usize| sum / count.max(1) as f32;
+    // One division for all lanes.
+    let mean = |sum: f32, count: usize| sum * (1.0 / count.max(1) as f32);
     let add = |sum: f32, x: T| sum + x.to_f32();
     let add_square = |sum: f32, x: T| sum + x.to_f32() * x.to_f32();
     // What is no number is never larger; `f32::max` takes three instructions to find that out.

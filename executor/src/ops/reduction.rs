@@ -178,12 +178,12 @@ impl Reduction {
                 let mut left = together;
                 if (columns, together) == (1, LANES) {
                     // All of it known, for the compiler to make vectors of.
-                    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16] {
+                    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16, 2, 1] {
                         for lane in 0..half {
                             lanes[lane] = join(lanes[lane], lanes[lane + half]);
                         }
                     }
-                    left = LANES / 16;
+                    left = 1;
                 }
                 while left > 1 {
                     let half = left.div_ceil(2);
@@ -218,6 +218,28 @@ const LANES: usize = 64;
 
 /// Elements of a line that is short.
 const SHORT: usize = 32;
+
+/// Rows of few elements that lie one behind the other, as many side by side as there are lanes for.
+#[derive(Clone, Copy)]
+struct FewColumns {
+    /// Elements of as many rows.
+    width: usize,
+    /// How many times that are folded, and elements of the last.
+    count: usize,
+    last: usize,
+    joined: Joined,
+}
+
+impl FewColumns {
+    /// Of at least one row, and one column.
+    fn of(rows: usize, columns: usize) -> Self {
+        let together = LANES / columns;
+        let width = together * columns;
+        let count = (rows * columns).div_ceil(width);
+        let last = rows * columns - (count - 1) * width;
+        Self { width, count, last, joined: Joined { columns, together: together.min(rows) } }
+    }
+}
 
 /// Rows of elements that are folded into the lanes.
 #[derive(Clone, Copy)]
@@ -282,13 +304,13 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
             }
             return Ok(());
         }
-        for (at, to) in places(outer, strides).enumerate() {
+        let few = (columns < LANES).then(|| FewColumns::of(rows, columns));
+        for (at, to) in places(outer, &strides[..outer.len()]).enumerate() {
             poll::work(8)?;
             let from = at * rows * columns;
-            if columns < LANES {
-                self.few_columns(from, to, rows, columns)?;
-            } else {
-                self.columns(from, to, rows, columns)?;
+            match few {
+                Some(few) => self.few_columns(from, to, few)?,
+                None => self.columns(from, to, rows, columns)?,
             }
         }
         Ok(())
@@ -337,35 +359,32 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
         Ok(())
     }
 
-    /// Rows of few elements, as many side by side as there are lanes for: the rows lie one behind
-    /// the other.
+    /// Rows of few elements, from the one at `from` on.
     fn few_columns(
         &mut self,
         mut from: usize,
         to: usize,
-        rows: usize,
-        columns: usize,
+        few: FewColumns,
     ) -> Result<(), poll::Halted> {
-        let together = LANES / columns;
-        let width = together * columns;
+        let FewColumns { width, count, last, joined } = few;
         let mut lanes = [self.start; LANES];
-        let end = from + rows * columns;
         // All lanes are read, also those behind the last column: they must be there.
-        let all = (end - from).div_ceil(width);
-        let there = (self.input.len() - from + width).saturating_sub(LANES) / width;
-        let count = all.min(there);
-        let last = width.min(end - from - (count.max(1) - 1) * width);
-        self.fold(&mut lanes, from, LaneRows { count, stride: width, last })?;
-        from += count * width;
-        while from < end {
-            let last = width.min(end - from);
-            let mut rest = [T::default(); LANES];
-            self.input.slice(from..from + last).copy_to(&mut rest);
-            (self.fold)(&mut lanes, In::of(&rest), LaneRows { count: 1, stride: 0, last });
-            from += last;
+        if from + (count - 1) * width + LANES <= self.input.len() {
+            self.fold(&mut lanes, from, LaneRows { count, stride: width, last })?;
+        } else {
+            let there = (self.input.len() - from + width).saturating_sub(LANES) / width;
+            let some = count.min(there);
+            self.fold(&mut lanes, from, LaneRows { count: some, stride: width, last: LANES })?;
+            from += some * width;
+            for at in some..count {
+                let last = if at + 1 == count { last } else { width };
+                let mut rest = [T::default(); LANES];
+                self.input.slice(from..from + last).copy_to(&mut rest);
+                (self.fold)(&mut lanes, In::of(&rest), LaneRows { count: 1, stride: 0, last });
+                from += last;
+            }
         }
-        let joined = Joined { columns, together: together.min(rows) };
-        (self.join)(&mut lanes, joined, &mut self.results[to..][..columns]);
+        (self.join)(&mut lanes, joined, &mut self.results[to..][..joined.columns]);
         Ok(())
     }
 }

@@ -370,6 +370,19 @@ impl<T: Element, I: Iterator<Item = isize>> Loop for Turns<'_, T, I> {
             to += self.rows * self.columns;
         }
     }
+
+    #[inline(always)]
+    fn run_scalar(mut self) {
+        let mut to = 0;
+        while let Some(from) = self.each.next() {
+            for column in 0..self.columns {
+                if self.columns_at::<1>(from.cast_unsigned(), to, column).is_err() {
+                    return;
+                }
+            }
+            to += self.rows * self.columns;
+        }
+    }
 }
 
 impl<T: Element, I> Turns<'_, T, I> {
@@ -538,17 +551,22 @@ impl<T: Element, I> Turns<'_, T, I> {
             poll::work((end - first) * N)?;
             let whole = first + (end - first) / TILE * TILE;
             for row in (first..whole).step_by(TILE) {
-                let block: [[T; TILE]; N] =
-                    std::array::from_fn(|n| input.block(from + n * distance + row));
-                let turned: [[T; N]; TILE] =
-                    std::array::from_fn(|k| std::array::from_fn(|n| block[n][k]));
-                for (k, line) in turned.into_iter().enumerate() {
+                let mut block = [[T::default(); TILE]; N];
+                for (n, column) in block.iter_mut().enumerate() {
+                    *column = input.block(from + n * distance + row);
+                }
+                for k in 0..TILE {
+                    let mut line = [T::default(); N];
+                    line.iter_mut().zip(&block).for_each(|(x, column)| *x = column[k]);
                     output.set_block(to + (row + k) * columns, line);
                 }
             }
             for row in whole..end {
-                let turned: [T; N] = std::array::from_fn(|n| input.get(from + n * distance + row));
-                output.set_block(to + row * columns, turned);
+                let mut line = [T::default(); N];
+                for (n, x) in line.iter_mut().enumerate() {
+                    *x = input.get(from + n * distance + row);
+                }
+                output.set_block(to + row * columns, line);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Operations on two tensors that broadcast to one shape.
 
 use half::f16;
-use nnburst_kernels::kernels::binary_f32;
+use nnburst_kernels::kernels::{NO_CLAMP, binary_f32};
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
 use nnburst_kernels::tensor::{Element, In, OpError, Out};
@@ -92,18 +92,14 @@ pub(super) fn arithmetic(call: &mut OperatorCall<'_, '_>, which: Arithmetic) -> 
     pair.a.same_kind(&pair.result)?;
     match pair.a.kind {
         ElementKind::F32 => {
-            let (low, high) = activation.real_range();
             let which = match which {
                 Arithmetic::Add => binary_f32::Arithmetic::Add,
                 Arithmetic::Sub => binary_f32::Arithmetic::Sub,
                 Arithmetic::Mul => binary_f32::Arithmetic::Mul,
-                Arithmetic::Div => {
-                    emit(call, &pair, move |a: f32, b| (a / b).max(low).min(high));
-                    return Ok(());
-                }
+                Arithmetic::Div => binary_f32::Arithmetic::Div,
             };
             let shapes = [&pair.a.shape, &pair.b.shape];
-            real_binary(call, which, shapes, &pair.result.shape, (low, high));
+            real_binary(call, which, shapes, &pair.result.shape, activation.real_range());
             Ok(())
         }
         ElementKind::I32 | ElementKind::I64 | ElementKind::U32 => {
@@ -341,18 +337,27 @@ pub(super) fn choice(call: &mut OperatorCall<'_, '_>, which: Choice) -> Lowered 
 }
 
 fn real(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered {
+    use binary_f32::Arithmetic;
+    let arithmetic = match which {
+        Choice::Maximum => Some(Arithmetic::Maximum),
+        Choice::Minimum => Some(Arithmetic::Minimum),
+        Choice::SquaredDifference => Some(Arithmetic::SquaredDifference),
+        _ => None,
+    };
+    if let Some(arithmetic) = arithmetic {
+        let shapes = [&pair.a.shape, &pair.b.shape];
+        real_binary(call, arithmetic, shapes, &pair.result.shape, NO_CLAMP);
+        return Ok(());
+    }
     match which {
-        Choice::Maximum => emit(call, pair, |a: f32, b| if a > b { a } else { b }),
-        Choice::Minimum => emit(call, pair, |a: f32, b| if a < b { a } else { b }),
         Choice::Pow => emit(call, pair, f32::powf),
         Choice::FloorDiv => emit(call, pair, |a: f32, b| (a / b).floor()),
         Choice::FloorMod => emit(call, pair, |a: f32, b| {
             let rest = a % b;
             if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
         }),
-        Choice::SquaredDifference => emit(call, pair, |a: f32, b| (a - b) * (a - b)),
         Choice::Atan2 => emit(call, pair, f32::atan2),
-        Choice::Xor | Choice::RightShift => return Err(refused(0, ElementKind::F32).into()),
+        _ => return Err(refused(0, ElementKind::F32).into()),
     }
     Ok(())
 }

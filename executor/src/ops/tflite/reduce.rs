@@ -241,7 +241,18 @@ impl<T: Stored> Loop for RowSum<'_, T> {
             }
             *sum += sums.iter().map(|&sum| i64::from(sum)).sum::<i64>();
         }
-        *sum += row.slice(whole..row.len()).iter().map(|x| i64::from(x.wide())).sum::<i64>();
+        let rest = row.len() - whole;
+        if whole == 0 || rest == 0 {
+            *sum += row.slice(whole..row.len()).iter().map(|x| i64::from(x.wide())).sum::<i64>();
+            return;
+        }
+        // A block that lies over the one before, of which the last ones count.
+        let block = row.block::<BLOCK>(row.len() - BLOCK);
+        let mut last = [0i32; BLOCK];
+        for (at, (last, &x)) in last.iter_mut().zip(&block).enumerate() {
+            *last = if at < BLOCK - rest { 0 } else { x.wide() };
+        }
+        *sum += i64::from(last.iter().sum::<i32>());
     }
 }
 
@@ -277,6 +288,20 @@ pub(super) fn any(call: &mut OperatorCall<'_, '_>, all: bool) -> Lowered {
     extreme_of(call, reduction, !all, [u8::MIN, u8::MAX], |x| u8::from(x != 0))
 }
 
+/// Of numbers whose products begin with a one.
+fn product_of<T: Element>(
+    call: &mut OperatorCall<'_, '_>,
+    input: &Arg,
+    one: T,
+    times: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+) -> Lowered {
+    let reduction = reduction(call, input)?;
+    let fold = move |of: &Reduction, isa, input: In<'_, T>, products: &mut [T]| {
+        of.fold(isa, input, products, one, times, times);
+    };
+    emit(call, reduction, one, fold, same)
+}
+
 /// Products. Of stored values each factor is rescaled by its share of the result's scale.
 pub(super) fn product(call: &mut OperatorCall<'_, '_>) -> Lowered {
     if call.arg(0)?.kind == ElementKind::Bool {
@@ -285,27 +310,9 @@ pub(super) fn product(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (input, result, groups) = read(call)?;
     let count = groups.count();
     match input.kind {
-        ElementKind::F32 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<f32>(0), io.output::<f32>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                to.set(at, groups.fold(from, at, 1.0f32, |product, x| product * x));
-            }
-            Ok(())
-        }),
-        ElementKind::I32 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<i32>(0), io.output::<i32>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                to.set(at, groups.fold(from, at, 1i32, i32::wrapping_mul));
-            }
-            Ok(())
-        }),
-        ElementKind::I64 => call.step(&input.shape, move |io| {
-            let (from, to) = (io.input::<i64>(0), io.output::<i64>(0));
-            for at in poll::each(0..to.len(), 2 * count) {
-                to.set(at, groups.fold(from, at, 1i64, i64::wrapping_mul));
-            }
-            Ok(())
-        }),
+        ElementKind::F32 => product_of(call, &input, 1.0f32, |a, b| a * b)?,
+        ElementKind::I32 => product_of(call, &input, 1, i32::wrapping_mul)?,
+        ElementKind::I64 => product_of(call, &input, 1, i64::wrapping_mul)?,
         ElementKind::I8 | ElementKind::I16 => {
             let root =
                 f64::from(result.scale).powf(1.0 / f64_of(i64::try_from(count).unwrap_or(1)));

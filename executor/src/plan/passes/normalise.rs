@@ -163,7 +163,7 @@ impl Pattern<'_> {
         match step.recipe? {
             Recipe::Binary(it, of) if it == which && of == spreads => Some([a, b]),
             Recipe::Binary(it, [second, first])
-                if it == which && which != Arithmetic::Sub && [first, second] == spreads =>
+                if it == which && which.is_commutative() && [first, second] == spreads =>
             {
                 Some([b, a])
             }
@@ -200,7 +200,7 @@ impl Pattern<'_> {
         if self.is_result(a, from) {
             return Some(b);
         }
-        (which != Arithmetic::Sub && self.is_result(b, from)).then_some(a)
+        (which.is_commutative() && self.is_result(b, from)).then_some(a)
     }
 }
 

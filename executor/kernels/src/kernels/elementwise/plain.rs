@@ -10,9 +10,17 @@ use crate::simd::{Isa, Neon};
 use crate::tensor::{Element, In, Out};
 
 /// The loop to run. Its body must be `#[inline(always)]`, as it is compiled where it ends up.
-pub trait Loop {
+pub trait Loop: Sized {
     /// Runs the loop.
     fn run(self);
+
+    /// Runs it where there are no vectors to speak of: a loop that is written for them, in ways for
+    /// operands of many kinds, takes a shorter way here. Most of its code would be for machines
+    /// that hardly any are left of.
+    #[inline(always)]
+    fn run_scalar(self) {
+        self.run();
+    }
 }
 
 impl Isa {
@@ -20,8 +28,8 @@ impl Isa {
     pub fn of_loops(self) -> Self {
         match self {
             Self::Avx512Vbmi(isa) => Self::Avx512(isa.avx512()),
-            // On aarch64 plain code is compiled for Advanced SIMD.
-            isa => Neon::detect().map_or(isa, Self::Neon),
+            Self::NeonDot(_) => Neon::detect().map_or(self, Self::Neon),
+            isa => isa,
         }
     }
 
@@ -34,6 +42,8 @@ impl Isa {
             // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => unsafe { avx2(work) },
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(_) | Self::NeonDot(_) => neon(work),
             _ => scalar(work),
         }
     }
@@ -42,6 +52,13 @@ impl Isa {
 /// Out of line, as the others have to be: one copy of a loop for all that run it.
 #[inline(never)]
 fn scalar(work: impl Loop) {
+    work.run_scalar();
+}
+
+/// Advanced SIMD, which plain code is compiled for.
+#[cfg(target_arch = "aarch64")]
+#[inline(never)]
+fn neon(work: impl Loop) {
     work.run();
 }
 
@@ -70,17 +87,44 @@ const FEW: usize = 16;
 /// to be read back.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Aligned([u8; BLOCK_BYTES]);
+struct Aligned<const BYTES: usize = BLOCK_BYTES>([u8; BYTES]);
 
-impl Aligned {
-    /// Filled with the first element, which has so many bytes.
-    fn of(element: In<'_, u8>, size: usize) -> Self {
-        Self(match size {
-            1 => [element.get(0); BLOCK_BYTES],
-            2 => bytemuck::cast([element.block::<2>(0); BLOCK_BYTES / 2]),
-            4 => bytemuck::cast([element.block::<4>(0); BLOCK_BYTES / 4]),
-            _ => bytemuck::cast([element.block::<8>(0); BLOCK_BYTES / 8]),
-        })
+impl<const BYTES: usize> Aligned<BYTES> {
+    /// The first element, which has so many bytes, as often as fits.
+    fn of(isa: Isa, element: In<'_, u8>, size: usize) -> Self {
+        let mut filled = Self([0; BYTES]);
+        isa.run(Repeat { element, size, to: Out::of(&mut filled.0) });
+        filled
+    }
+}
+
+/// An element that fills whole vectors: read as such at once, narrower ones would have to reach the
+/// cache first.
+struct Repeat<'a> {
+    element: In<'a, u8>,
+    size: usize,
+    to: Out<'a, u8>,
+}
+
+impl Loop for Repeat<'_> {
+    #[inline(always)]
+    fn run(self) {
+        match self.size {
+            1 => self.by::<u8, 64>(),
+            2 => self.by::<u16, 32>(),
+            4 => self.by::<u32, 16>(),
+            _ => self.by::<u64, 8>(),
+        }
+    }
+}
+
+impl Repeat<'_> {
+    #[inline(always)]
+    fn by<T: Element, const N: usize>(self) {
+        let (block, to) = ([self.element.cast::<T>().get(0); N], self.to.cast::<T>());
+        for at in (0..to.len()).step_by(N) {
+            to.set_block(at, block);
+        }
     }
 }
 
@@ -113,6 +157,9 @@ impl<const N: usize, E: Elements> Loop for Blocks<N, E> {
         let mut at = 0;
         while at < len {
             self.0.block::<N>(at.min(len - N));
+            if N == 1 {
+                std::hint::black_box(());
+            }
             at += N;
         }
     }
@@ -125,7 +172,7 @@ impl Isa {
         match self {
             Self::Avx512(_) | Self::Avx512Vbmi(_) => BLOCK,
             Self::Avx2(_) | Self::Neon(_) | Self::NeonDot(_) => BLOCK / 2,
-            Self::Scalar => BLOCK / 4,
+            Self::Scalar => 1,
         }
     }
 
@@ -141,8 +188,8 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => unsafe { avx2(Blocks::<{ BLOCK / 2 }, _>(elements)) },
             #[cfg(target_arch = "aarch64")]
-            Self::Neon(_) | Self::NeonDot(_) => scalar(Blocks::<{ BLOCK / 2 }, _>(elements)),
-            _ => scalar(Blocks::<{ BLOCK / 4 }, _>(elements)),
+            Self::Neon(_) | Self::NeonDot(_) => neon(Blocks::<{ BLOCK / 2 }, _>(elements)),
+            _ => scalar(Blocks::<1, _>(elements)),
         }
     }
 }
@@ -150,12 +197,13 @@ impl Isa {
 /// What is done to some elements of operands and of the output, as bytes. An object of `dyn Fn`
 /// would have code to be called by value as well, for each function of elements.
 trait EachElements<const OPERANDS: usize> {
-    fn each(&self, operands: [In<'_, u8>; OPERANDS], output: Out<'_, u8>);
+    fn each(&self, operands: &[In<'_, u8>; OPERANDS], output: Out<'_, u8>);
 }
 
 /// How elements are gone over.
 #[derive(Clone, Copy)]
 struct BlockWalk {
+    isa: Isa,
     /// Elements of a block.
     block: usize,
     /// Bytes of an element of the operands, and of one of the output.
@@ -164,7 +212,7 @@ struct BlockWalk {
 
 impl BlockWalk {
     fn of<T, U>(isa: Isa) -> Self {
-        Self { block: isa.block_len(), sizes: [size_of::<T>(), size_of::<U>()] }
+        Self { isa, block: isa.block_len(), sizes: [size_of::<T>(), size_of::<U>()] }
     }
 
     /// True for so many elements as are whole blocks, or computed one by one.
@@ -179,11 +227,11 @@ impl BlockWalk {
     /// Operands are as long as the output, or a block that stands for all others.
     fn elements<const OPERANDS: usize>(
         self,
-        operands: [In<'_, u8>; OPERANDS],
+        operands: &[In<'_, u8>; OPERANDS],
         output: Out<'_, u8>,
         each: &dyn EachElements<OPERANDS>,
     ) {
-        let Self { block, sizes: [size, size_out] } = self;
+        let Self { block, sizes: [size, size_out], .. } = self;
         let len = output.len() / size_out;
         let rest = len % block;
         let apart = |of: In<'_, u8>| {
@@ -193,12 +241,13 @@ impl BlockWalk {
         if self.takes_all(len) || len > block && operands.iter().all(|&of| apart(of)) {
             return each.each(operands, output);
         }
-        let mut results = Aligned([0; BLOCK_BYTES]);
+        let mut results = Aligned::<BLOCK_BYTES>([0; BLOCK_BYTES]);
         let last = Out::of(&mut results.0[..block * size_out]);
         if len < block {
-            let mut begun = [Aligned([0; BLOCK_BYTES]); OPERANDS];
+            let mut begun = [Aligned::<BLOCK_BYTES>([0; BLOCK_BYTES]); OPERANDS];
             begun.iter_mut().zip(operands).for_each(|(begun, of)| of.copy_to(&mut begun.0));
-            each.each(std::array::from_fn(|of| In::of(&begun[of].0[..block * size])), last);
+            let begun = std::array::from_fn(|of| In::of(&begun[of].0[..block * size]));
+            each.each(&begun, last);
             return output.copy_from(last.as_in().slice(0..len * size_out));
         }
         let part = |from: usize, to: usize| {
@@ -206,9 +255,9 @@ impl BlockWalk {
             operands.map(|of| if moves(of) { of.slice(from * size..to * size) } else { of })
         };
         // The last block is read before those that it lies over are written.
-        each.each(part(len - block, len), last);
+        each.each(&part(len - block, len), last);
         let whole = len - rest;
-        each.each(part(0, whole), output.slice(0..whole * size_out));
+        each.each(&part(0, whole), output.slice(0..whole * size_out));
         let (from, to) = ((block - rest) * size_out, whole * size_out);
         output.slice(to..len * size_out).copy_from(last.as_in().slice(from..block * size_out));
     }
@@ -221,19 +270,33 @@ impl BlockWalk {
         output: Out<'_, u8>,
         each: &dyn EachElements<2>,
     ) {
-        let Self { block, sizes: [size, size_out] } = self;
+        // To fill a block takes as long as to compute one.
+        match self.block * self.sizes[0] {
+            0..=64 => self.repeated_in::<64>(operands, output, each),
+            65..=256 => self.repeated_in::<256>(operands, output, each),
+            _ => self.repeated_in::<BLOCK_BYTES>(operands, output, each),
+        }
+    }
+
+    /// Likewise, where a block has up to so many bytes.
+    fn repeated_in<const BYTES: usize>(
+        self,
+        [mut a, mut b]: [In<'_, u8>; 2],
+        output: Out<'_, u8>,
+        each: &dyn EachElements<2>,
+    ) {
+        let Self { isa, block, sizes: [size, size_out] } = self;
         let len = output.len() / size_out * size;
-        let (repeated_a, repeated_b);
-        let [mut a, mut b] = operands;
+        let (repeated_a, repeated_b): (Aligned<BYTES>, Aligned<BYTES>);
         if a.len() != len {
-            repeated_a = Aligned::of(a, size);
+            repeated_a = Aligned::of(isa, a, size);
             a = In::of(&repeated_a.0[..block * size]);
         }
         if b.len() != len {
-            repeated_b = Aligned::of(b, size);
+            repeated_b = Aligned::of(isa, b, size);
             b = In::of(&repeated_b.0[..block * size]);
         }
-        self.elements([a, b], output, each);
+        self.elements(&[a, b], output, each);
     }
 }
 
@@ -250,14 +313,14 @@ pub fn map<T: Element, U: Element>(
     if walk.takes_all(len) {
         return isa.run_blocks(Map { input, output, each: &each });
     }
-    walk.elements([input.bytes()], output.bytes(), &Mapped(isa, each, PhantomData));
+    walk.elements(&[input.bytes()], output.bytes(), &Mapped(isa, each, PhantomData));
 }
 
 /// A function of one operand.
 struct Mapped<F, T, U>(Isa, F, PhantomData<fn(T) -> U>);
 
 impl<T: Element, U: Element, F: Fn(T) -> U> EachElements<1> for Mapped<F, T, U> {
-    fn each(&self, [input]: [In<'_, u8>; 1], output: Out<'_, u8>) {
+    fn each(&self, [input]: &[In<'_, u8>; 1], output: Out<'_, u8>) {
         self.0.run_blocks(Map { input: input.cast(), output: output.cast(), each: &self.1 });
     }
 }
@@ -278,7 +341,10 @@ impl<T: Element, U: Element, F: Fn(T) -> U> Elements for Map<'_, T, U, F> {
     fn block<const N: usize>(&self, at: usize) {
         let xs = self.input.block::<N>(at);
         let mut ys = [U::default(); N];
-        ys.iter_mut().zip(&xs).for_each(|(y, &x)| *y = (self.each)(x));
+        // An index: hundreds of functions are compiled here, and iterators are more of each.
+        for i in 0..N {
+            ys[i] = (self.each)(xs[i]);
+        }
         self.output.set_block(at, ys);
     }
 }
@@ -293,7 +359,7 @@ pub fn zip<T: Element, U: Element>(
     each: impl Fn(T, T) -> U,
 ) {
     let (walk, len) = (BlockWalk::of::<T, U>(isa), output.len());
-    if walk.takes_all(len) && [a, b].iter().all(|of| of.len() == len) {
+    if walk.takes_all(len) && a.len() == len && b.len() == len {
         return isa.run_blocks(Zip::new([a, b], output, &each));
     }
     let operands = [a.bytes(), b.bytes()];
@@ -304,8 +370,8 @@ pub fn zip<T: Element, U: Element>(
 struct Zipped<F, T, U>(Isa, F, PhantomData<fn(T) -> U>);
 
 impl<T: Element, U: Element, F: Fn(T, T) -> U> EachElements<2> for Zipped<F, T, U> {
-    fn each(&self, operands: [In<'_, u8>; 2], output: Out<'_, u8>) {
-        self.0.run_blocks(Zip::<T, U, F>::new(operands.map(In::cast), output.cast(), &self.1));
+    fn each(&self, [a, b]: &[In<'_, u8>; 2], output: Out<'_, u8>) {
+        self.0.run_blocks(Zip::<T, U, F>::new([a.cast(), b.cast()], output.cast(), &self.1));
     }
 }
 
@@ -319,9 +385,15 @@ struct Zip<'a, T, U, F> {
     each: &'a F,
 }
 
+/// The bits of a place that are kept of an operand of so many elements.
+fn moves(operand: usize, output: usize) -> usize {
+    if operand == output { usize::MAX } else { 0 }
+}
+
 impl<'a, T: Element, U: Element, F> Zip<'a, T, U, F> {
     fn new(operands: [In<'a, T>; 2], output: Out<'a, U>, each: &'a F) -> Self {
-        let moves = operands.map(|of| if of.len() == output.len() { usize::MAX } else { 0 });
+        let len = output.len();
+        let moves = [moves(operands[0].len(), len), moves(operands[1].len(), len)];
         Self { operands, moves, output, each }
     }
 }
@@ -337,7 +409,9 @@ impl<T: Element, U: Element, F: Fn(T, T) -> U> Elements for Zip<'_, T, U, F> {
         let [a, b] = self.operands;
         let (xs, ys) = (a.block::<N>(at & self.moves[0]), b.block::<N>(at & self.moves[1]));
         let mut zs = [U::default(); N];
-        zs.iter_mut().zip(&xs).zip(&ys).for_each(|((z, &x), &y)| *z = (self.each)(x, y));
+        for i in 0..N {
+            zs[i] = (self.each)(xs[i], ys[i]);
+        }
         self.output.set_block(at, zs);
     }
 }

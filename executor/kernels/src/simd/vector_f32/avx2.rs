@@ -163,6 +163,12 @@ impl F32Simd for F32x8 {
     }
 
     #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm256_min_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.

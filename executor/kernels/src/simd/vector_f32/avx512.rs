@@ -123,6 +123,12 @@ impl F32Simd for F32x16 {
     }
 
     #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: of an unordered pair these return the second operand.
         // SAFETY: a vector is proof of the instruction set.

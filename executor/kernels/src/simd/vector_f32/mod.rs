@@ -91,6 +91,9 @@ pub(crate) trait F32Simd: Copy {
     /// The larger number; NaN where `other` is one, either where `self` alone is.
     fn larger(self, other: Self) -> Self;
 
+    /// The smaller number; NaN where `other` is one, either where `self` alone is.
+    fn smaller(self, other: Self) -> Self;
+
     /// NaN stays NaN.
     fn clamp(self, low: Self, high: Self) -> Self;
 

@@ -140,6 +140,12 @@ impl F32Simd for F32x4 {
     }
 
     #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        // SAFETY: a vector is proof of the instruction set.
+        Self(unsafe { vminq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn clamp(self, low: Self, high: Self) -> Self {
         // NaN stays: it compares false, where the instructions for minimum and maximum would keep
         // its payload but not tell -0 from 0 as the other variants do. SAFETY: a vector is proof of

@@ -54,6 +54,8 @@ impl Kernel for Lanes {
         let none = S::F32::splat(isa, f32::NAN);
         assert!(lanes(a.larger(none)).iter().all(|x| x.is_nan()));
         assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
+        assert!(lanes(a.smaller(none)).iter().all(|x| x.is_nan()));
+        assert_eq!(lanes(a.smaller(b)), of(&|at| x(at).min(y(at))));
         assert_eq!(lanes(a.where_less(none, b, c)), lanes(c));
         assert!(a.with_lane(S::F32::LANES - 1, -9e9).is_any_less(a.filled(-8e9)));
         assert!(!a.is_any_less(a) && !none.is_any_less(a) && !a.is_any_less(none));
@@ -75,6 +77,8 @@ impl Kernel for Lanes {
         let largest: Vec<f32> = four.map(|lanes| folded(lanes, f32::max)).collect();
         assert_eq!(S::F32::largest([a, b, c, d])[..], largest);
         assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
+        assert!(lanes(a.smaller(none)).iter().all(|x| x.is_nan()));
+        assert_eq!(lanes(a.smaller(b)), of(&|at| x(at).min(y(at))));
         for count in 0..=S::F32::LANES {
             assert_eq!(
                 lanes(a.first_or(count, b)),

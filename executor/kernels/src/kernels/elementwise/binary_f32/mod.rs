@@ -1,5 +1,5 @@
-//! Sums, differences and products of two rows of floats, clamped; either may be one number for all.
-//! Of a matrix all rows are computed in one call: a call for each takes as long as 32 elements.
+//! Arithmetic of two rows of floats, clamped; either may be one number for all. Of a matrix all rows
+//! are computed in one call: a call for each takes as long as 32 elements.
 
 mod vectors;
 
@@ -18,6 +18,21 @@ pub enum Arithmetic {
     Sub,
     /// Product.
     Mul,
+    /// Quotient.
+    Div,
+    /// The larger one, the second where they don't compare.
+    Maximum,
+    /// The lesser one, the second where they don't compare.
+    Minimum,
+    /// The square of the difference.
+    SquaredDifference,
+}
+
+impl Arithmetic {
+    /// Returns whether the operands can change places.
+    pub fn is_commutative(self) -> bool {
+        matches!(self, Self::Add | Self::Mul)
+    }
 }
 
 /// Rows of two operands and where their results go, at any alignment.
@@ -65,46 +80,35 @@ trait Each {
     fn vector<V: F32Simd>(a: V, b: V) -> V;
 }
 
-struct Add;
+/// Expressions, as a closure need not be inlined into the instruction set.
+macro_rules! arithmetic {
+    ($($name:ident($a:ident, $b:ident): $number:expr, $vector:expr;)*) => {
+        $(
+            struct $name;
 
-impl Each for Add {
-    #[inline(always)]
-    fn number(a: f32, b: f32) -> f32 {
-        a + b
-    }
+            impl Each for $name {
+                #[inline(always)]
+                fn number($a: f32, $b: f32) -> f32 {
+                    $number
+                }
 
-    #[inline(always)]
-    fn vector<V: F32Simd>(a: V, b: V) -> V {
-        a.add(b)
-    }
+                #[inline(always)]
+                fn vector<V: F32Simd>($a: V, $b: V) -> V {
+                    $vector
+                }
+            }
+        )*
+    };
 }
 
-struct Sub;
-
-impl Each for Sub {
-    #[inline(always)]
-    fn number(a: f32, b: f32) -> f32 {
-        a - b
-    }
-
-    #[inline(always)]
-    fn vector<V: F32Simd>(a: V, b: V) -> V {
-        a.sub(b)
-    }
-}
-
-struct Mul;
-
-impl Each for Mul {
-    #[inline(always)]
-    fn number(a: f32, b: f32) -> f32 {
-        a * b
-    }
-
-    #[inline(always)]
-    fn vector<V: F32Simd>(a: V, b: V) -> V {
-        a.mul(b)
-    }
+arithmetic! {
+    Add(a, b): a + b, a.add(b);
+    Sub(a, b): a - b, a.sub(b);
+    Mul(a, b): a * b, a.mul(b);
+    Div(a, b): a / b, a.div(b);
+    Maximum(a, b): if b < a { a } else { b }, a.where_less(b, a, b);
+    Minimum(a, b): if a < b { a } else { b }, a.where_less(a, b, b);
+    SquaredDifference(a, b): (a - b) * (a - b), a.sub(b).mul(a.sub(b));
 }
 
 /// # Safety
@@ -118,6 +122,12 @@ const fn variants(arithmetic: Arithmetic) -> Variants<Run> {
         Arithmetic::Add => variants!(Vectors<Add>, scalar::<Add>),
         Arithmetic::Sub => variants!(Vectors<Sub>, scalar::<Sub>),
         Arithmetic::Mul => variants!(Vectors<Mul>, scalar::<Mul>),
+        Arithmetic::Div => variants!(Vectors<Div>, scalar::<Div>),
+        Arithmetic::Maximum => variants!(Vectors<Maximum>, scalar::<Maximum>),
+        Arithmetic::Minimum => variants!(Vectors<Minimum>, scalar::<Minimum>),
+        Arithmetic::SquaredDifference => {
+            variants!(Vectors<SquaredDifference>, scalar::<SquaredDifference>)
+        }
     }
 }
 

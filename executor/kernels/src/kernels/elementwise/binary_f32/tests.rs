@@ -12,7 +12,15 @@ fn every_variant_gives_the_same_bits() {
     let a: Vec<f32> = (0..80).map(number).collect();
     let b: Vec<f32> = (0..80).map(|at| number(at * 7 + 11)).collect();
     let all = (f32::NEG_INFINITY, f32::INFINITY);
-    for arithmetic in [Arithmetic::Add, Arithmetic::Sub, Arithmetic::Mul] {
+    for arithmetic in [
+        Arithmetic::Add,
+        Arithmetic::Sub,
+        Arithmetic::Mul,
+        Arithmetic::Div,
+        Arithmetic::Maximum,
+        Arithmetic::Minimum,
+        Arithmetic::SquaredDifference,
+    ] {
         for variant in variants(arithmetic).all() {
             for (range, len) in (0..=67).flat_map(|len| [(all, len), ((0.0, 6.0), len)]) {
                 for (one_a, one_b) in [(false, false), (true, false), (false, true)] {
@@ -28,6 +36,11 @@ fn every_variant_gives_the_same_bits() {
                             Arithmetic::Add => a + b,
                             Arithmetic::Sub => a - b,
                             Arithmetic::Mul => a * b,
+                            Arithmetic::Div => a / b,
+                            Arithmetic::Maximum if a > b => a,
+                            Arithmetic::Minimum if a < b => a,
+                            Arithmetic::Maximum | Arithmetic::Minimum => b,
+                            Arithmetic::SquaredDifference => (a - b) * (a - b),
                         };
                         let want = clamp_real(y, range.0, range.1);
                         let same = want.to_bits() == got[at].to_bits()
