@@ -526,6 +526,11 @@ fn elementwise(c: &mut Criterion) {
     family(c, "add_i8", ELEMENTS, make, |add| {
         add.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
     });
+    let square = Multiplier::new(0.3 / 2f64.powi(13));
+    let make = |isa| add_i8::SquaredDifference::new(isa, bytes, [one; 2], square, 0, (0, 255));
+    family(c, "squared_difference_i8", ELEMENTS, make, |square| {
+        square.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();
+    });
     let make = |isa| mul_i8::Mul::new(isa, bytes, one, 0, (0, 255));
     family(c, "mul_i8", ELEMENTS, make, |mul| {
         mul.compute(In::of(&a[..]), In::of(&b[..]), Out::of(&mut y[..])).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{FusedActivation, OperandType};
 use nnburst_kernels::kernels::NO_CLAMP;
-use nnburst_kernels::kernels::add_i8::Add;
+use nnburst_kernels::kernels::add_i8::{Add, SquaredDifference};
 use nnburst_kernels::kernels::binary_f32::{Arithmetic, Binary, Operand};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::mul_i8::Mul;
@@ -284,6 +284,22 @@ fn quantised<T: Quantised>(op: &mut OpBuilder<'_>, which: Which, operands: &Oper
         }
     }
     Ok(())
+}
+
+/// Adds the step of the squared differences of bytes, inputs 0 and 1, which are walked so.
+pub(super) fn emit_squared_difference(
+    op: &mut OpBuilder<'_>,
+    square: SquaredDifference,
+    [of_a, of_b]: [Walk; 2],
+    wide: &Shape,
+) {
+    let label = plain("squared_difference_i8", wide, wide.elements() as u64);
+    op.emit(Label { form: square.isa(), ..label }, move |io| {
+        let (a, b, out) = arguments::<u8>(&io);
+        each_block([(a, of_a), (b, of_b)], out, |a, b, out| square.compute(a, b, out))
+    });
+    op.in_place(&[0, 1]);
+    op.rows(&EACH);
 }
 
 /// What becomes of products of bytes.

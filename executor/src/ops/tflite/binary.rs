@@ -1,18 +1,21 @@
 //! Operations on two tensors that broadcast to one shape.
 
 use half::f16;
+use nnburst_kernels::kernels::add_i8::SquaredDifference;
+use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::{NO_CLAMP, binary_f32};
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
 use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, fixed, rdbpot, srdhm};
-use nnburst_kernels::tensor::{Element, In, OpError, Out};
+use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised as _};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::math::{Stored, f32_of, shifted_right};
 use crate::lowering::Lowered;
 use crate::ops::broadcast::{Broadcast, RowsOfBytes, emit_rows_of_bytes, emit_zip};
+use crate::ops::byte_blocks::Walk;
 use crate::ops::byte_test::{self, Meaning};
 use crate::ops::compare::{Logic, Test};
-use crate::ops::elementwise::{ProductOfBytes, real_binary};
+use crate::ops::elementwise::{ProductOfBytes, emit_squared_difference, real_binary};
 
 /// Two inputs and the result, whose shape is set.
 struct Pair {
@@ -426,8 +429,16 @@ fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
     let [of_a, of_b] = [a, b].map(|it| Multiplier::new(f64::from(it.scale) / twice));
     let whole = f64::from(1 << (2 * SPARE)) * f64::from(result.scale);
     let to = Multiplier::new(twice * twice / whole);
-    let [of_a, of_b, to] = [of_a, of_b, to].map(BranchlessMultiplier::from);
     let points = [a.zero_point, b.zero_point, result.zero_point];
+    let walks = [a, b].map(|it| Walk::of(&it.shape, &result.shape));
+    if let [Some(walk_a), Some(walk_b)] = walks {
+        let bytes = [a, b].map(|it| Bytes::new(i8::TO_UNSIGNED, it.zero_point));
+        let (isa, range) = (call.isa(), (min, max));
+        let square = SquaredDifference::new(isa, bytes, [of_a, of_b], to, points[2], range);
+        emit_squared_difference(call, square, [walk_a, walk_b], &result.shape);
+        return Ok(());
+    }
+    let [of_a, of_b, to] = [of_a, of_b, to].map(BranchlessMultiplier::from);
     emit_stored(call, pair, move |a, b| {
         let a = of_a.apply((a - points[0]) << SPARE);
         let difference = a - of_b.apply((b - points[1]) << SPARE);

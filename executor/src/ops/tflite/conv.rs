@@ -239,6 +239,17 @@ impl ConvWindows {
     ) {
         patch.fill(0);
         let row = self.horizontal.filter * count;
+        // Neighbouring taps with all their channels are one piece of each line.
+        if self.horizontal.dilation == 1 && count == self.input.channels {
+            let Some((tap_x, in_x)) = self.horizontal.taps(x).next() else { return };
+            let piece = self.horizontal.tap_range(x).len() * count;
+            for (tap_y, in_y) in self.vertical.taps(y) {
+                let from = self.input.at(batch, in_y, in_x, first);
+                let to = tap_y * row + tap_x * count;
+                of.widen(input, from, 1, zero_point, &mut patch[to..to + piece]);
+            }
+            return;
+        }
         for (tap_y, in_y) in self.vertical.taps(y) {
             for (tap_x, in_x) in self.horizontal.taps(x) {
                 let from = self.input.at(batch, in_y, in_x, first);

@@ -1,9 +1,11 @@
-//! Sums of two rows of bytes, each brought to a common scale first, the sum then to the output's.
+//! Sums of two rows of bytes, each brought to a common scale first, the sum then to the output's;
+//! and squares of their differences likewise.
 
 mod vectors;
 
 use crate::kernels::gemm_i8::Bytes;
 use crate::simd::requantise::{Channels, Scaling, offset};
+use crate::simd::vector_i32::I32Simd;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::Multiplier;
 use crate::tensor::{In, Out};
@@ -89,10 +91,71 @@ impl Near {
 pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
-pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar::<Sum>);
+const SQUARES: Variants<Run> =
+    variants!(vectors::Rounded<SquareOfDifference>, scalar::<SquareOfDifference>);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub const EXTRA_BITS: i32 = 20;
+
+/// The same of operands whose difference is squared.
+pub const EXTRA_BITS_OF_SQUARES: i32 = 7;
+
+/// What becomes of two operands at a common scale.
+trait Combine {
+    /// Bits that they gain before they are scaled down.
+    const EXTRA_BITS: i32;
+
+    /// Numbers with as many bits more.
+    fn widened<V: I32Simd>(x: V) -> V;
+
+    fn numbers(x: i32, y: i32) -> i32;
+    fn vectors<V: I32Simd>(x: V, y: V) -> V;
+}
+
+struct Sum;
+
+impl Combine for Sum {
+    const EXTRA_BITS: i32 = EXTRA_BITS;
+
+    #[inline(always)]
+    fn widened<V: I32Simd>(x: V) -> V {
+        x.shift_left::<EXTRA_BITS>()
+    }
+
+    #[inline(always)]
+    fn numbers(x: i32, y: i32) -> i32 {
+        x + y
+    }
+
+    #[inline(always)]
+    fn vectors<V: I32Simd>(x: V, y: V) -> V {
+        x.add(y)
+    }
+}
+
+struct SquareOfDifference;
+
+impl Combine for SquareOfDifference {
+    const EXTRA_BITS: i32 = EXTRA_BITS_OF_SQUARES;
+
+    #[inline(always)]
+    fn widened<V: I32Simd>(x: V) -> V {
+        x.shift_left::<EXTRA_BITS_OF_SQUARES>()
+    }
+
+    #[inline(always)]
+    fn numbers(x: i32, y: i32) -> i32 {
+        let difference = x.wrapping_sub(y);
+        difference.wrapping_mul(difference)
+    }
+
+    #[inline(always)]
+    fn vectors<V: I32Simd>(x: V, y: V) -> V {
+        let difference = x.sub(y);
+        difference.mul(difference)
+    }
+}
 
 /// The sum of two tensors of one shape.
 #[derive(Debug)]
@@ -103,6 +166,38 @@ pub struct Add {
     scalings: [Scaling; 2],
     sum: Scaling,
     near: Option<Near>,
+}
+
+/// The squared difference of two tensors of one shape.
+#[derive(Debug)]
+pub struct SquaredDifference(Add);
+
+impl SquaredDifference {
+    /// As [`Add::new`], of operands with [`EXTRA_BITS_OF_SQUARES`] more bits.
+    pub fn new(
+        isa: Isa,
+        bytes: [Bytes; 2],
+        multipliers: [Multiplier; 2],
+        square: Multiplier,
+        zero_point: i32,
+        range: (i32, i32),
+    ) -> Self {
+        let add = Add::new(isa, bytes, multipliers, square, zero_point, range);
+        Self(Add { variant: SQUARES.best(isa), near: None, ..add })
+    }
+
+    /// The variant that was chosen.
+    pub fn isa(&self) -> Isa {
+        self.0.isa()
+    }
+
+    /// Computes the output's elements.
+    ///
+    /// # Errors
+    /// An operand is shorter than the output.
+    pub fn compute(&self, a: In<'_, u8>, b: In<'_, u8>, output: Out<'_, u8>) -> Result<(), String> {
+        self.0.compute(a, b, output)
+    }
 }
 
 impl Add {
@@ -160,16 +255,16 @@ impl Add {
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar(rows: &AddRows) {
+unsafe fn scalar<C: Combine>(rows: &AddRows) {
     let operand = |byte: u8, which: usize| {
-        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
+        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << C::EXTRA_BITS;
         // SAFETY: there is a first channel.
         unsafe { rows.scalings[which].stored(x, 0) }
     };
     for at in 0..rows.len {
         // SAFETY: within the rows; there is a first channel.
         unsafe {
-            let sum = operand(*rows.a.add(at), 0) + operand(*rows.b.add(at), 1);
+            let sum = C::numbers(operand(*rows.a.add(at), 0), operand(*rows.b.add(at), 1));
             *rows.output.add(at) = rows.sum.stored(sum, 0).to_le_bytes()[0];
         }
     }

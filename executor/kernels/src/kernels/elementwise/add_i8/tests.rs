@@ -38,6 +38,38 @@ fn every_pair_of_bytes() {
     }
 }
 
+#[test]
+fn squares_of_every_pair_of_bytes() {
+    let a: Vec<u8> = (0..=255).flat_map(|a| [a; 256]).collect();
+    let b: Vec<u8> = (0..256).flat_map(|_| 0..=255).collect();
+    for (first, second, to) in [(0.5, 0.123, 0.000_4), (0.31, 0.5, 0.000_03), (0.5, 0.5, 0.002)] {
+        let multipliers = [first, second].map(Multiplier::new);
+        let to = Multiplier::new(to);
+        let bytes = [17, 200].map(|zero_point| Bytes { flip: 0x80, zero_point });
+        let operand = |byte: u8, of: usize| {
+            let x = (i32::from(byte ^ 0x80) - bytes[of].zero_point) << EXTRA_BITS_OF_SQUARES;
+            multipliers[of].apply(x)
+        };
+        for variant in SQUARES.all() {
+            let square =
+                SquaredDifference::new(variant.isa, bytes, multipliers, to, -100, (-128, 127));
+            assert_eq!(square.isa(), variant.isa);
+            for len in (0..70).chain([a.len()]) {
+                let mut got = vec![99; len + 1];
+                square.compute(In::of(&a), In::of(&b), Out::of(&mut got[..len])).unwrap();
+                for (at, &got) in got[..len].iter().enumerate() {
+                    let difference = operand(a[at], 0) - operand(b[at], 1);
+                    let want = (to.apply(difference * difference) - 100).clamp(-128, 127);
+                    let (isa, a, b) = (variant.isa, a[at], b[at]);
+                    assert_eq!(i32::from(got.cast_signed()), want, "{isa:?} {a} {b}");
+                }
+                assert_eq!(got[len], 99, "{:?} wrote behind the end", variant.isa);
+            }
+            assert!(square.compute(In::of(&[]), In::of(&b), Out::of(&mut [0])).is_err());
+        }
+    }
+}
+
 /// As the executor makes multipliers: the larger scale becomes a half, the sum has what is left.
 #[test]
 fn every_pair_of_bytes_of_many_scales() {

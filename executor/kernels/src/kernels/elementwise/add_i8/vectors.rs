@@ -1,7 +1,9 @@
 //! Four vectors at a time, the last few elements under a mask, where the result is certain; else
 //! vector by vector.
 
-use super::{AddRows, EXTRA_BITS, Near};
+use std::marker::PhantomData;
+
+use super::{AddRows, Combine, Near, Sum};
 use crate::simd::requantise::RequantiseSimd;
 use crate::simd::vector_i32::lanes_of;
 use crate::simd::{Kernel, Simd};
@@ -20,9 +22,22 @@ impl Kernel for Add {
                     Certain::<S::I32>::new(isa, rows, near).all::<false>(rows);
                 }
                 Some(near) => Certain::<S::I32>::new(isa, rows, near).all::<true>(rows),
-                None => exact::<S::I32>(isa, rows, 0, rows.len),
+                None => exact::<S::I32, Sum>(isa, rows, 0, rows.len),
             }
         }
+    }
+}
+
+/// Rounding by rounding.
+pub(super) struct Rounded<C>(PhantomData<C>);
+
+impl<C: Combine> Kernel for Rounded<C> {
+    type Work = AddRows;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(isa: S, rows: &AddRows) {
+        // SAFETY: as the caller promises.
+        unsafe { exact::<S::I32, C>(isa, rows, 0, rows.len) };
     }
 }
 
@@ -123,7 +138,7 @@ impl Kernel for Exact {
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, &(ref rows, first, end): &(AddRows, usize, usize)) {
         // SAFETY: as the caller promises.
-        unsafe { exact::<S::I32>(isa, rows, first, end) };
+        unsafe { exact::<S::I32, Sum>(isa, rows, first, end) };
     }
 }
 
@@ -132,7 +147,12 @@ impl Kernel for Exact {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: RequantiseSimd>(isa: V::Isa, rows: &AddRows, first: usize, end: usize) {
+unsafe fn exact<V: RequantiseSimd, C: Combine>(
+    isa: V::Isa,
+    rows: &AddRows,
+    first: usize,
+    end: usize,
+) {
     let whole = first + (end - first) / V::LANES * V::LANES;
     // SAFETY: scalings are as wide as a vector; elements of the rows.
     unsafe {
@@ -146,13 +166,13 @@ unsafe fn exact<V: RequantiseSimd>(isa: V::Isa, rows: &AddRows, first: usize, en
                 V::bytes(isa, rows.a.add(at), rows.flip),
                 V::bytes(isa, rows.b.add(at), rows.flip),
             );
-            scales.sum(x, y).store_bytes(rows.output.add(at), V::LANES);
+            scales.combined::<C>(x, y).store_bytes(rows.output.add(at), V::LANES);
         }
         let rest = end - whole;
         if rest > 0 {
             let x = V::first_bytes(isa, rows.a.add(whole), rest, rows.flip);
             let y = V::first_bytes(isa, rows.b.add(whole), rest, rows.flip);
-            scales.sum(x, y).store_bytes(rows.output.add(whole), rest);
+            scales.combined::<C>(x, y).store_bytes(rows.output.add(whole), rest);
         }
     }
 }
@@ -166,9 +186,9 @@ struct Scales<V: RequantiseSimd> {
 
 impl<V: RequantiseSimd> Scales<V> {
     #[inline(always)]
-    fn sum(&self, x: V, y: V) -> V {
-        let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>().scaled(&self.operands[0]);
-        let y = y.sub(self.zero_points[1]).shift_left::<EXTRA_BITS>().scaled(&self.operands[1]);
-        x.add(y).stored(&self.sum)
+    fn combined<C: Combine>(&self, x: V, y: V) -> V {
+        let x = C::widened(x.sub(self.zero_points[0])).scaled(&self.operands[0]);
+        let y = C::widened(y.sub(self.zero_points[1])).scaled(&self.operands[1]);
+        C::vectors(x, y).stored(&self.sum)
     }
 }

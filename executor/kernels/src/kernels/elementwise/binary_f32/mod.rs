@@ -1,5 +1,5 @@
-//! Arithmetic of two rows of floats, clamped; either may be one number for all. Of a matrix all rows
-//! are computed in one call: a call for each takes as long as 32 elements.
+//! Arithmetic of two rows of floats, clamped; either may be one number for all. Of a matrix all
+//! rows are computed in one call: a call for each takes as long as 32 elements.
 
 mod vectors;
 
