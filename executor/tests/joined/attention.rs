@@ -32,6 +32,10 @@ enum Twist {
     MaskedFirst,
     /// What is masked is taken off the scores.
     Less,
+    /// The scores are divided, where others multiply.
+    Divided,
+    /// A number is divided by the scores.
+    Dividing,
     /// The scores are kept small by their hyperbolic tangent.
     Capped,
     /// Keys and values are one for all heads.
@@ -112,7 +116,11 @@ fn attention(net: &mut Net, of: Extents, twist: Twist) -> Vec<u32> {
         keys = transpose(net, keys, [0, 1, 3, 2]);
     }
     let mut scores = net.matmul(queries, keys, twist != Twist::Transposed);
-    scores = net.op(Op::Mul, &[scores, scale, none]);
+    scores = match twist {
+        Twist::Divided => net.op(Op::Div, &[scores, scale, none]),
+        Twist::Dividing => net.op(Op::Div, &[scale, scores, none]),
+        _ => net.op(Op::Mul, &[scores, scale, none]),
+    };
     if twist == Twist::Capped {
         let tangent = net.op(Op::Tanh, &[scores]);
         scores = net.op(Op::Mul, &[tangent, scale, none]);
@@ -186,6 +194,8 @@ fn attention_is_one_step_with_the_same_bits() {
         (Twist::Masked, Some(0)),
         (Twist::MaskedFirst, Some(0)),
         (Twist::Less, Some(0)),
+        (Twist::Divided, Some(0)),
+        (Twist::Dividing, Some(0)),
         (Twist::Capped, Some(0)),
         (Twist::Shared, Some(0)),
         (Twist::Repeated, Some(0)),

@@ -39,6 +39,24 @@ fn a_function_of_many_operators_is_one_step_with_the_same_bits() {
 }
 
 #[test]
+fn quotients_and_choices_are_joined() {
+    for extents in [vec![5], vec![3, 70], vec![300, 130]] {
+        let mut net = Net::new(floats());
+        let (x, y) = (net.input(&extents), net.input(&extents));
+        let (none, two) = (net.int(0), one(&mut net, 2.0));
+        let columns = net.weights(&[*extents.last().unwrap()]);
+        let quotient = net.op(Op::Div, &[x, y, none]);
+        let greater = net.op(Op::Maximum, &[quotient, columns]);
+        let less = net.op(Op::Minimum, &[two, greater]);
+        let inverse = net.op(Op::Div, &[two, less, none]);
+        let model = net.model(&[inverse]);
+        compare(&format!("choices of {extents:?}"), &model, |isa, kernels, _| {
+            assert_eq!(kernels, ["elements_f32"], "{isa:?}");
+        });
+    }
+}
+
+#[test]
 fn factors_and_shifts_of_columns_are_repeated() {
     for [rows, columns] in [[1, 1], [7, 3], [128, 128], [3, 1500], [2, 4097]] {
         let mut net = Net::new(floats());

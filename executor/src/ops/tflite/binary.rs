@@ -1,7 +1,7 @@
 //! Operations on two tensors that broadcast to one shape.
 
 use half::f16;
-use nnburst_kernels::kernels::add_i8::SquaredDifference;
+use nnburst_kernels::kernels::add_i8::{EXTRA_BITS_OF_SQUARES, SquaredDifference};
 use nnburst_kernels::kernels::gemm_i8::Bytes;
 use nnburst_kernels::kernels::{NO_CLAMP, binary_f32};
 use nnburst_kernels::tensor::quant::fixed::Fixed as _;
@@ -422,7 +422,7 @@ fn whole(call: &mut OperatorCall<'_, '_>, pair: &Pair, which: Choice) -> Lowered
 
 /// The squared difference of 8-bit values: both at twice the greater scale, with 7 bits to spare.
 fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
-    const SPARE: i32 = 7;
+    const SPARE: i32 = EXTRA_BITS_OF_SQUARES;
     let Pair { a, b, result } = pair;
     let (min, max) = result.kind.range();
     let twice = 2.0 * f64::from(a.scale.max(b.scale));
@@ -431,7 +431,8 @@ fn squared(call: &mut OperatorCall<'_, '_>, pair: &Pair) -> Lowered {
     let to = Multiplier::new(twice * twice / whole);
     let points = [a.zero_point, b.zero_point, result.zero_point];
     let walks = [a, b].map(|it| Walk::of(&it.shape, &result.shape));
-    if let [Some(walk_a), Some(walk_b)] = walks {
+    // Vectors shift left by less than the 32 bits that a result of next to no scale takes.
+    if let ([Some(walk_a), Some(walk_b)], ..=0) = (walks, to.shift) {
         let bytes = [a, b].map(|it| Bytes::new(i8::TO_UNSIGNED, it.zero_point));
         let (isa, range) = (call.isa(), (min, max));
         let square = SquaredDifference::new(isa, bytes, [of_a, of_b], to, points[2], range);

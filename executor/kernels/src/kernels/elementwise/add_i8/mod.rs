@@ -91,9 +91,9 @@ impl Near {
 pub type Run = unsafe fn(&AddRows);
 
 /// Best first.
-pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar::<Sum>);
+pub const VARIANTS: Variants<Run> = variants!(vectors::Add, scalar::<Sum, EXTRA_BITS>);
 const SQUARES: Variants<Run> =
-    variants!(vectors::Rounded<SquareOfDifference>, scalar::<SquareOfDifference>);
+    variants!(vectors::Squares, scalar::<SquareOfDifference, EXTRA_BITS_OF_SQUARES>);
 
 /// Bits that operands gain before they are scaled down, so that their sum loses little.
 pub const EXTRA_BITS: i32 = 20;
@@ -103,12 +103,6 @@ pub const EXTRA_BITS_OF_SQUARES: i32 = 7;
 
 /// What becomes of two operands at a common scale.
 trait Combine {
-    /// Bits that they gain before they are scaled down.
-    const EXTRA_BITS: i32;
-
-    /// Numbers with as many bits more.
-    fn widened<V: I32Simd>(x: V) -> V;
-
     fn numbers(x: i32, y: i32) -> i32;
     fn vectors<V: I32Simd>(x: V, y: V) -> V;
 }
@@ -116,13 +110,6 @@ trait Combine {
 struct Sum;
 
 impl Combine for Sum {
-    const EXTRA_BITS: i32 = EXTRA_BITS;
-
-    #[inline(always)]
-    fn widened<V: I32Simd>(x: V) -> V {
-        x.shift_left::<EXTRA_BITS>()
-    }
-
     #[inline(always)]
     fn numbers(x: i32, y: i32) -> i32 {
         x + y
@@ -137,13 +124,6 @@ impl Combine for Sum {
 struct SquareOfDifference;
 
 impl Combine for SquareOfDifference {
-    const EXTRA_BITS: i32 = EXTRA_BITS_OF_SQUARES;
-
-    #[inline(always)]
-    fn widened<V: I32Simd>(x: V) -> V {
-        x.shift_left::<EXTRA_BITS_OF_SQUARES>()
-    }
-
     #[inline(always)]
     fn numbers(x: i32, y: i32) -> i32 {
         let difference = x.wrapping_sub(y);
@@ -251,13 +231,13 @@ impl Add {
     }
 }
 
-/// The scalar reference.
+/// The scalar reference, of operands with so many more bits.
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar<C: Combine>(rows: &AddRows) {
+unsafe fn scalar<C: Combine, const EXTRA_BITS: i32>(rows: &AddRows) {
     let operand = |byte: u8, which: usize| {
-        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << C::EXTRA_BITS;
+        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
         // SAFETY: there is a first channel.
         unsafe { rows.scalings[which].stored(x, 0) }
     };

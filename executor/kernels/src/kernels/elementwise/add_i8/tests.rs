@@ -42,7 +42,15 @@ fn every_pair_of_bytes() {
 fn squares_of_every_pair_of_bytes() {
     let a: Vec<u8> = (0..=255).flat_map(|a| [a; 256]).collect();
     let b: Vec<u8> = (0..256).flat_map(|_| 0..=255).collect();
-    for (first, second, to) in [(0.5, 0.123, 0.000_4), (0.31, 0.5, 0.000_03), (0.5, 0.5, 0.002)] {
+    // The last two: an operand that is nothing beside the other, a square that is nothing.
+    let scales = [
+        (0.5, 0.123, 0.000_4),
+        (0.31, 0.5, 0.000_03),
+        (0.5, 0.5, 0.002),
+        (0.5, 1e-12, 0.000_4),
+        (0.5, 0.5, 1e-14),
+    ];
+    for (first, second, to) in scales {
         let multipliers = [first, second].map(Multiplier::new);
         let to = Multiplier::new(to);
         let bytes = [17, 200].map(|zero_point| Bytes { flip: 0x80, zero_point });

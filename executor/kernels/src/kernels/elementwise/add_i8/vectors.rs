@@ -1,9 +1,7 @@
 //! Four vectors at a time, the last few elements under a mask, where the result is certain; else
 //! vector by vector.
 
-use std::marker::PhantomData;
-
-use super::{AddRows, Combine, Near, Sum};
+use super::{AddRows, Combine, EXTRA_BITS, EXTRA_BITS_OF_SQUARES, Near, SquareOfDifference, Sum};
 use crate::simd::requantise::RequantiseSimd;
 use crate::simd::vector_i32::lanes_of;
 use crate::simd::{Kernel, Simd};
@@ -22,22 +20,24 @@ impl Kernel for Add {
                     Certain::<S::I32>::new(isa, rows, near).all::<false>(rows);
                 }
                 Some(near) => Certain::<S::I32>::new(isa, rows, near).all::<true>(rows),
-                None => exact::<S::I32, Sum>(isa, rows, 0, rows.len),
+                None => exact::<S::I32, Sum, EXTRA_BITS>(isa, rows, 0, rows.len),
             }
         }
     }
 }
 
-/// Rounding by rounding.
-pub(super) struct Rounded<C>(PhantomData<C>);
+/// Squares of differences, rounding by rounding.
+pub(super) struct Squares;
 
-impl<C: Combine> Kernel for Rounded<C> {
+impl Kernel for Squares {
     type Work = AddRows;
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, rows: &AddRows) {
         // SAFETY: as the caller promises.
-        unsafe { exact::<S::I32, C>(isa, rows, 0, rows.len) };
+        unsafe {
+            exact::<S::I32, SquareOfDifference, EXTRA_BITS_OF_SQUARES>(isa, rows, 0, rows.len);
+        }
     }
 }
 
@@ -138,16 +138,16 @@ impl Kernel for Exact {
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, &(ref rows, first, end): &(AddRows, usize, usize)) {
         // SAFETY: as the caller promises.
-        unsafe { exact::<S::I32, Sum>(isa, rows, first, end) };
+        unsafe { exact::<S::I32, Sum, EXTRA_BITS>(isa, rows, first, end) };
     }
 }
 
-/// As the reference, rounding by rounding.
+/// As the reference, rounding by rounding, of operands with so many more bits.
 ///
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: RequantiseSimd, C: Combine>(
+unsafe fn exact<V: RequantiseSimd, C: Combine, const EXTRA_BITS: i32>(
     isa: V::Isa,
     rows: &AddRows,
     first: usize,
@@ -166,13 +166,13 @@ unsafe fn exact<V: RequantiseSimd, C: Combine>(
                 V::bytes(isa, rows.a.add(at), rows.flip),
                 V::bytes(isa, rows.b.add(at), rows.flip),
             );
-            scales.combined::<C>(x, y).store_bytes(rows.output.add(at), V::LANES);
+            scales.combined::<C, EXTRA_BITS>(x, y).store_bytes(rows.output.add(at), V::LANES);
         }
         let rest = end - whole;
         if rest > 0 {
             let x = V::first_bytes(isa, rows.a.add(whole), rest, rows.flip);
             let y = V::first_bytes(isa, rows.b.add(whole), rest, rows.flip);
-            scales.combined::<C>(x, y).store_bytes(rows.output.add(whole), rest);
+            scales.combined::<C, EXTRA_BITS>(x, y).store_bytes(rows.output.add(whole), rest);
         }
     }
 }
@@ -186,9 +186,9 @@ struct Scales<V: RequantiseSimd> {
 
 impl<V: RequantiseSimd> Scales<V> {
     #[inline(always)]
-    fn combined<C: Combine>(&self, x: V, y: V) -> V {
-        let x = C::widened(x.sub(self.zero_points[0])).scaled(&self.operands[0]);
-        let y = C::widened(y.sub(self.zero_points[1])).scaled(&self.operands[1]);
-        C::vectors(x, y).stored(&self.sum)
+    fn combined<C: Combine, const EXTRA_BITS: i32>(&self, x: V, y: V) -> V {
+        let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>();
+        let y = y.sub(self.zero_points[1]).shift_left::<EXTRA_BITS>();
+        C::vectors(x.scaled(&self.operands[0]), y.scaled(&self.operands[1])).stored(&self.sum)
     }
 }

@@ -110,6 +110,26 @@ fn mostly_small(seed: usize) -> u8 {
     if seed % 397 == 5 { extreme(seed) } else { 60 + any(seed) / 2 }
 }
 
+/// The sums of products of each window with each column, written out. Each operand is stored bytes
+/// and what they stand for; the image's as well the byte outside of it.
+fn sums_of(
+    patches: Patches,
+    (image, of_image, zero): (&[u8], Bytes, u8),
+    (weights, of_weights): (&[u8], Bytes),
+) -> Vec<Vec<i32>> {
+    let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
+    let weights: Vec<i32> = weights.iter().map(|&byte| real(byte, of_weights)).collect();
+    let mut window = vec![0; patches.depth()];
+    let each = (0..patches.rows()).map(|row| {
+        // SAFETY: the image as stated, a row of the patches' depth.
+        unsafe { patches.gather(patches.dense(image), row, zero, window.as_mut_ptr()) };
+        let window: Vec<i32> = window.iter().map(|&byte| real(byte, of_image)).collect();
+        let columns = weights.chunks_exact(window.len());
+        columns.map(|column| window.iter().zip(column).map(|(x, w)| x * w).sum()).collect()
+    });
+    each.collect()
+}
+
 fn compare(
     patches: Patches,
     columns: usize,
@@ -125,8 +145,11 @@ fn compare(
     let multipliers: Vec<_> =
         (0..columns).map(|i| Multiplier::new(0.0001 * (i + 1) as f64)).collect();
     let zero = image.zero_point.to_le_bytes()[0] ^ image.flip;
-    let mut window = vec![0; depth];
-    let real = |byte: u8, bytes: Bytes| i32::from(byte ^ bytes.flip) - bytes.zero_point;
+    let mut wanted = Vec::with_capacity(rows * columns);
+    for row in sums_of(patches, (&xs, image, zero), (&ws, weights)) {
+        let columns = row.iter().zip(&bias).zip(&multipliers);
+        wanted.extend(columns.map(|((&sum, &bias), by)| (by.apply(bias + sum) + 17).clamp(3, 250)));
+    }
     for variant in VARIANTS.all() {
         let scaling = Scaling::new(&multipliers, columns, 17, 3, 250);
         let gemm = Gemm::new(
@@ -149,17 +172,9 @@ fn compare(
             let mut scratch = scratch.clone();
             gemm.compute(image, output, 0..gemm.patches().lines(), &mut scratch).unwrap();
         });
-        for row in 0..rows {
-            // SAFETY: the image as stated, a row of the patches' depth.
-            unsafe { patches.gather(patches.dense(&xs), row, zero, window.as_mut_ptr()) };
-            for column in 0..columns {
-                let pairs = window.iter().zip(&ws[column * depth..]);
-                let sum = pairs
-                    .fold(bias[column], |sum, (&x, &w)| sum + real(x, image) * real(w, weights));
-                let want = (multipliers[column].apply(sum) + 17).clamp(3, 250);
-                let got = i32::from(got[row * columns + column]);
-                assert_eq!(got, want, "{:?} {patches:?} at {row}, {column}", variant.isa);
-            }
+        for (at, (&got, &want)) in got.iter().zip(&wanted).enumerate() {
+            let (row, column) = (at / columns, at % columns);
+            assert_eq!(i32::from(got), want, "{:?} {patches:?} at {row}, {column}", variant.isa);
         }
         assert!(
             got[rows * columns..].iter().all(|&x| x == 99),
@@ -202,8 +217,8 @@ fn compare_floats(
     let scales: Vec<f32> = (0..columns).map(|i| 0.001 * f32::from(any(i))).collect();
     let bias: Vec<f32> = (0..columns).map(|i| f32::from(any(i + 7)) - 100.0).collect();
     let range = (-900.0, 1e4);
-    let zero = zero_point.to_le_bytes()[0];
-    let mut window = vec![0; depth];
+    let (zero, signed) = (zero_point.to_le_bytes()[0], Bytes::new(128, zero_point));
+    let sums = sums_of(patches, (&xs, signed, zero), (&ws, weights));
     for variant in VARIANTS.all() {
         let weights_of = Weights { values: &ws, bytes: weights };
         let gemm = HybridGemm::new(variant.isa, patches, weights_of, &scales, scaling, range);
@@ -214,16 +229,8 @@ fn compare_floats(
         for bias in [None, Some(In::of(&bias[..]))] {
             let (image, output) = (In::of(&image[..]), Out::of(&mut got[..]));
             gemm.compute(image, SCALE, zero_point, bias, output, &mut scratch).unwrap();
-            for row in 0..rows {
-                // SAFETY: the image as stated, a row of the patches' depth.
-                unsafe { patches.gather(patches.dense(&xs), row, zero, window.as_mut_ptr()) };
-                for column in 0..columns {
-                    let pairs = window.iter().zip(&ws[column * depth..]);
-                    let sum: i32 = pairs
-                        .map(|(x, &w)| {
-                            (i32::from(x.cast_signed()) - zero_point) * weights.from_zero(w)
-                        })
-                        .sum();
+            for (row, sums) in sums.iter().enumerate() {
+                for (column, &sum) in sums.iter().enumerate() {
                     #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
                     let sum = sum as f32;
                     let real = match scaling {

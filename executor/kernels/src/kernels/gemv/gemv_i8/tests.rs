@@ -9,60 +9,42 @@ fn every_variant_gives_the_exact_sums() {
         1 => i8::MAX,
         _ => (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed(),
     };
-    for variant in VARIANTS.all() {
-        for depth in [1, 3, 4, 5, 7, 8, 16, 17, 63, 64, 65, 257, 576, 4608] {
-            for columns in [1, 15, 16, 17, 31, 33, 64, 80, 130] {
-                for zero_point in [-128, 0, 127] {
-                    let x: Vec<i8> = (0..depth).map(byte).collect();
-                    let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
-                    let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 20).collect();
+    for depth in [1, 3, 4, 5, 7, 8, 16, 17, 63, 64, 65, 257, 576, 4608] {
+        for columns in [1, 15, 16, 17, 31, 33, 64, 80, 130] {
+            // All of some rows alike would not tell one from another.
+            let rows = match (depth, columns) {
+                // So many that they are summed in parts.
+                (4608, 130) => 13,
+                _ if columns > 64 || depth > 256 => 1,
+                _ => 1 + (depth + columns) % 7,
+            };
+            let rows = (0..rows).map(|row| {
+                let of_row = byte(row);
+                (0..depth).map(|at| byte(at).wrapping_add(of_row)).collect()
+            });
+            let xs: Vec<Vec<i8>> = rows.collect();
+            let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
+            let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 20).collect();
+            for zero_point in [-128, 0, 127] {
+                let wanted: Vec<_> = xs
+                    .iter()
+                    .map(|x| {
+                        let x: Vec<_> = x.iter().map(|&x| i32::from(x) - zero_point).collect();
+                        let each = weights.chunks_exact(depth).zip(&bias);
+                        let each = each.map(|(weights, &bias)| {
+                            let products = x.iter().zip(weights);
+                            let products = products.map(|(x, &w)| x * i32::from(w));
+                            products.fold(bias, i32::wrapping_add)
+                        });
+                        each.collect::<Vec<_>>()
+                    })
+                    .collect();
+                for variant in VARIANTS.all() {
                     let gemv = GemvBytes::new(variant.isa, &weights, depth, zero_point, &bias);
                     let gemv = gemv.unwrap();
                     assert_eq!(gemv.isa(), variant.isa);
-                    // All of some rows alike would not tell one from another.
-                    let rows = match (depth, columns) {
-                        // So many that they are summed in parts.
-                        (4608, 130) => 13,
-                        _ if columns > 64 || depth > 256 => 1,
-                        _ => 1 + (depth + columns) % 7,
-                    };
-                    let xs: Vec<Vec<i8>> = (0..rows)
-                        .map(|row| x.iter().map(|x| x.wrapping_add(byte(row))).collect())
-                        .collect();
-                    let mut kept = vec![0; rows * gemv.words()];
-                    for (x, kept) in xs.iter().zip(kept.chunks_exact_mut(gemv.words())) {
-                        gemv.keep(In::of(x), kept).unwrap();
-                    }
-                    let mut sums = vec![0; rows * gemv.sums()];
-                    gemv.compute(&kept, rows, &mut sums).unwrap();
-                    let groups = gemv.groups();
-                    for some in [0..1, 1..groups, groups - 1..groups, groups..groups] {
-                        let columns = gemv.columns_of(some.clone());
-                        let mut part = vec![0; rows * columns.len()];
-                        gemv.compute_some(&kept, rows, some, &mut part).unwrap();
-                        for (row, all) in sums.chunks_exact(gemv.sums()).enumerate() {
-                            let part = &part[row * columns.len()..][..columns.len()];
-                            assert_eq!(part, &all[columns.clone()], "{:?}", variant.isa);
-                        }
-                    }
-                    if gemv.reads_in_place() {
-                        // At an odd address, as unsigned bytes.
-                        let flipped = xs[0].iter().map(|&x| x.cast_unsigned() ^ 0x80);
-                        let odd: Vec<u8> = std::iter::once(0).chain(flipped).collect();
-                        let mut one = vec![0; gemv.sums()];
-                        gemv.compute_in_place(In::of(&odd[1..]), 0x80, &mut one).unwrap();
-                        assert_eq!(one, sums[..one.len()], "{:?}", variant.isa);
-                    }
-                    for (x, sums) in xs.iter().zip(sums.chunks_exact(gemv.sums())) {
-                        for (column, &bias) in bias.iter().enumerate() {
-                            let products = x.iter().zip(&weights[column * depth..]);
-                            let want = products.fold(bias, |sum, (&x, &w)| {
-                                sum.wrapping_add((i32::from(x) - zero_point) * i32::from(w))
-                            });
-                            let what = format!("{rows} rows, {depth}x{columns}");
-                            assert_eq!(sums[column], want, "{:?} {what}", variant.isa);
-                        }
-                    }
+                    let what = format!("{:?}, {} rows, {depth}x{columns}", variant.isa, xs.len());
+                    compare(&gemv, &xs, &wanted, &what);
                 }
             }
         }
@@ -76,28 +58,61 @@ fn every_variant_gives_the_exact_sums() {
     assert!(GemvBytes::new(Isa::Scalar, &[1; 3], 2, 0, &[0]).is_none());
 }
 
+/// Sums of all columns and of some, of rows that are kept and of one in place.
+fn compare(gemv: &GemvBytes, xs: &[Vec<i8>], wanted: &[Vec<i32>], what: &str) {
+    let rows = xs.len();
+    let mut kept = vec![0; rows * gemv.words()];
+    for (x, kept) in xs.iter().zip(kept.chunks_exact_mut(gemv.words())) {
+        gemv.keep(In::of(x), kept).unwrap();
+    }
+    let mut sums = vec![0; rows * gemv.sums()];
+    gemv.compute(&kept, rows, &mut sums).unwrap();
+    let groups = gemv.groups();
+    for some in [0..1, 1..groups, groups - 1..groups, groups..groups] {
+        let columns = gemv.columns_of(some.clone());
+        let mut part = vec![0; rows * columns.len()];
+        gemv.compute_some(&kept, rows, some, &mut part).unwrap();
+        for (row, all) in sums.chunks_exact(gemv.sums()).enumerate() {
+            let part = &part[row * columns.len()..][..columns.len()];
+            assert_eq!(part, &all[columns.clone()], "{what}");
+        }
+    }
+    if gemv.reads_in_place() {
+        // At an odd address, as unsigned bytes.
+        let flipped = xs[0].iter().map(|&x| x.cast_unsigned() ^ 0x80);
+        let odd: Vec<u8> = std::iter::once(0).chain(flipped).collect();
+        let mut one = vec![0; gemv.sums()];
+        gemv.compute_in_place(In::of(&odd[1..]), 0x80, &mut one).unwrap();
+        assert_eq!(one, sums[..one.len()], "{what}");
+    }
+    for (want, sums) in wanted.iter().zip(sums.chunks_exact(gemv.sums())) {
+        assert_eq!(&sums[..want.len()], want, "{what}");
+    }
+}
+
 #[test]
 fn many_rows_give_what_each_gives() {
     let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()[0].cast_signed();
     for (depth, columns) in [(64, 16), (260, 80), (100, 200), (256, 144), (1029, 48)] {
         let weights: Vec<i8> = (0..depth * columns).map(|i| byte(i + 3)).collect();
         let bias: Vec<i32> = (0..columns).map(|i| i32::from(byte(i)) << 12).collect();
-        for rows in [4, 8, 15, 16, 17, 31, 33, 48, 49, 64, 65] {
-            let xs: Vec<i8> = (0..rows * depth).map(byte).collect();
-            for variant in VARIANTS.all() {
-                let gemv = GemvBytes::new(variant.isa, &weights, depth, 5, &bias).unwrap();
-                let mut kept = vec![0; rows * gemv.words()];
-                for (x, kept) in xs.chunks_exact(depth).zip(kept.chunks_exact_mut(gemv.words())) {
-                    gemv.keep(In::of(x), kept).unwrap();
-                }
+        let xs: Vec<i8> = (0..65 * depth).map(byte).collect();
+        for variant in VARIANTS.all() {
+            let gemv = GemvBytes::new(variant.isa, &weights, depth, 5, &bias).unwrap();
+            let mut kept = vec![0; 65 * gemv.words()];
+            let mut alone = vec![0; 65 * gemv.sums()];
+            let rows = kept.chunks_exact_mut(gemv.words()).zip(xs.chunks_exact(depth));
+            for ((kept, x), alone) in rows.zip(alone.chunks_exact_mut(gemv.sums())) {
+                gemv.keep(In::of(x), kept).unwrap();
+                gemv.compute(kept, 1, alone).unwrap();
+            }
+            for rows in [4, 8, 15, 16, 17, 31, 33, 48, 49, 64, 65] {
                 let mut sums = vec![0; rows * gemv.sums()];
-                gemv.compute(&kept, rows, &mut sums).unwrap();
-                let mut one = vec![0; gemv.sums()];
-                let each = kept.chunks_exact(gemv.words()).zip(sums.chunks_exact(gemv.sums()));
-                for (row, (kept, sums)) in each.enumerate() {
-                    gemv.compute(kept, 1, &mut one).unwrap();
+                gemv.compute(&kept[..rows * gemv.words()], rows, &mut sums).unwrap();
+                let each = sums.chunks_exact(gemv.sums()).zip(alone.chunks_exact(gemv.sums()));
+                for (row, (sums, alone)) in each.enumerate() {
                     let what = format!("row {row} of {rows}, {depth}x{columns}");
-                    assert_eq!(sums, one, "{:?} {what}", variant.isa);
+                    assert_eq!(sums, alone, "{:?} {what}", variant.isa);
                 }
             }
         }
