@@ -440,34 +440,28 @@ fn elementwise(c: &mut Criterion) {
         let (input, output) = (In::of(&x[..]), Out::of(&mut words[..]));
         bilinear.compute(0..1, input.into(), output.into(), &mut room).unwrap();
     });
-    let make = |isa| Map::new(isa, Function::Sigmoid);
-    family(c, "transcendental_f32", ELEMENTS, make, |map| {
-        map.compute(In::of(&a[..]), Out::of(&mut y[..]));
-    });
-    let make = |isa| Map::new(isa, Function::SigmoidByTable);
-    family(c, "sigmoid_by_table_f32", ELEMENTS, make, |map| {
-        map.compute(In::of(&a[..]), Out::of(&mut y[..]));
-    });
-    family(
-        c,
-        "elu_f32",
-        ELEMENTS,
-        |isa| Map::new(isa, Function::Elu),
-        |map| {
-            map.compute(In::of(&b[..]), Out::of(&mut y[..]));
-        },
-    );
-    family(
-        c,
-        "log_f32",
-        ELEMENTS,
-        |isa| Map::new(isa, Function::Log),
-        |map| {
-            map.compute(In::of(&b[..]), Out::of(&mut y[..]));
-        },
-    );
-    let make = |isa| Map::new(isa, Function::Sin);
-    family(c, "sin_f32", ELEMENTS, make, |map| map.compute(In::of(&b[..]), Out::of(&mut y[..])));
+    for (name, function) in [
+        ("transcendental_f32", Function::Sigmoid),
+        ("sigmoid_by_table_f32", Function::SigmoidByTable),
+        ("tanh_f32", Function::Tanh),
+        ("exp_f32", Function::Exp),
+        ("elu_f32", Function::Elu),
+        ("gelu_f32", Function::Gelu),
+        ("gelu_by_tanh_f32", Function::GeluByTanh),
+        ("log_f32", Function::Log),
+        ("sin_f32", Function::Sin),
+    ] {
+        let input = if function == Function::Log { &b } else { &a };
+        family(
+            c,
+            name,
+            ELEMENTS,
+            |isa| Map::new(isa, function),
+            |map| {
+                map.compute(In::of(&input[..]), Out::of(&mut y[..]));
+            },
+        );
+    }
     // Rows of 32 less a number for each.
     let (len, count) = (32, ELEMENTS / 32);
     let make = |isa| Binary::new(isa, Arithmetic::Sub, NO_CLAMP);

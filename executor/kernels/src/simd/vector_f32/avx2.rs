@@ -1,19 +1,19 @@
 //! Eight floats.
 
 use core::arch::x86_64::{
-    __m128, __m256, __m256i, _CMP_LT_OQ, _mm_add_ps, _mm_castps_si128, _mm_cvtss_f32, _mm_max_ps,
-    _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64, _mm_storeu_ps,
-    _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps,
-    _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32,
-    _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps,
-    _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps,
-    _mm256_sub_epi32, _mm256_sub_ps,
+    __m128, __m256, __m256i, _CMP_LT_OQ, _CMP_NGE_UQ, _CMP_NLE_UQ, _mm_add_ps, _mm_castps_si128,
+    _mm_cvtss_f32, _mm_max_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64,
+    _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
+    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps,
+    _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps,
+    _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32,
+    _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
 };
 
-use super::{F32Simd, HALF_ROOT};
+use super::{F32Lanes, F32Simd, HALF_ROOT};
 use crate::simd::Avx2;
 use crate::simd::vector_f64::F64x8;
 
@@ -39,91 +39,12 @@ unsafe fn power_of_two(n: __m256i) -> __m256 {
     }
 }
 
-impl F32Simd for F32x8 {
-    type Isa = Avx2;
-
+impl F32Lanes for F32x8 {
     type F64 = F64x8;
 
-    const LANES: usize = 8;
-
     #[inline(always)]
-    fn isa(self) -> Avx2 {
-        // SAFETY: a vector is proof of the instruction set.
-        unsafe { Avx2::new_unchecked() }
-    }
-
-    #[inline(always)]
-    fn splat(_: Avx2, x: f32) -> Self {
-        // SAFETY: `Avx2` proves the instruction set.
-        Self(unsafe { _mm256_set1_ps(x) })
-    }
-
-    #[inline(always)]
-    unsafe fn load(_: Avx2, from: *const f32) -> Self {
-        // SAFETY: as the caller promises.
-        Self(unsafe { _mm256_loadu_ps(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_first(_: Avx2, from: *const f32, count: usize) -> Self {
-        // SAFETY: as the caller promises; what is behind is masked out.
-        unsafe {
-            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(number(count)), lanes);
-            Self(_mm256_maskload_ps(from, mask))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn load_halves(_: Avx2, from: *const u16) -> [Self; 2] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let pairs = _mm256_loadu_si256(from.cast());
-            let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(!0xffff));
-            let even = _mm256_slli_epi32::<16>(pairs);
-            [Self(_mm256_castsi256_ps(even)), Self(_mm256_castsi256_ps(odd))]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller promises.
-        unsafe { _mm256_storeu_ps(to, self.0) };
-    }
-
-    /// Four, two and one: stores under a mask take some twenty cycles on several machines.
-    #[inline(always)]
-    unsafe fn store_first(self, mut to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises, those of each step; a vector is proof of the instruction
-        // set.
-        unsafe {
-            if count >= Self::LANES {
-                return self.store(to);
-            }
-            let mut rest = _mm256_castps256_ps128(self.0);
-            if count & 4 != 0 {
-                _mm_storeu_ps(to, rest);
-                rest = _mm256_extractf128_ps::<1>(self.0);
-                to = to.wrapping_add(4);
-            }
-            if count & 2 != 0 {
-                _mm_storel_epi64(to.cast(), _mm_castps_si128(rest));
-                rest = _mm_movehl_ps(rest, rest);
-                to = to.wrapping_add(2);
-            }
-            if count & 1 != 0 {
-                to.write_unaligned(_mm_cvtss_f32(rest));
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises; a vector is proof of the instruction set.
-        unsafe {
-            let order = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
-            Self(_mm256_permutevar8x32_ps(self.0, order)).store_first(to, count - 1);
-        }
+    fn filled(self, x: f32) -> Self {
+        Self::splat(self.isa(), x)
     }
 
     #[inline(always)]
@@ -245,9 +166,99 @@ impl F32Simd for F32x8 {
     }
 
     #[inline(always)]
-    fn is_any_less(self, other: Self) -> bool {
+    fn is_any_outside(self, low: f32, high: f32) -> bool {
         // SAFETY: a vector is proof of the instruction set.
-        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)) != 0 }
+        unsafe {
+            let below = _mm256_cmp_ps::<_CMP_NGE_UQ>(self.0, self.filled(low).0);
+            let above = _mm256_cmp_ps::<_CMP_NLE_UQ>(self.0, self.filled(high).0);
+            _mm256_movemask_ps(_mm256_or_ps(below, above)) != 0
+        }
+    }
+}
+
+impl F32Simd for F32x8 {
+    type Isa = Avx2;
+
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn isa(self) -> Avx2 {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Avx2::new_unchecked() }
+    }
+
+    #[inline(always)]
+    fn splat(_: Avx2, x: f32) -> Self {
+        // SAFETY: `Avx2` proves the instruction set.
+        Self(unsafe { _mm256_set1_ps(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(_: Avx2, from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { _mm256_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(_: Avx2, from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        unsafe {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(number(count)), lanes);
+            Self(_mm256_maskload_ps(from, mask))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(_: Avx2, from: *const u16) -> [Self; 2] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let pairs = _mm256_loadu_si256(from.cast());
+            let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(!0xffff));
+            let even = _mm256_slli_epi32::<16>(pairs);
+            [Self(_mm256_castsi256_ps(even)), Self(_mm256_castsi256_ps(odd))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { _mm256_storeu_ps(to, self.0) };
+    }
+
+    /// Four, two and one: stores under a mask take some twenty cycles on several machines.
+    #[inline(always)]
+    unsafe fn store_first(self, mut to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises, those of each step; a vector is proof of the instruction
+        // set.
+        unsafe {
+            if count >= Self::LANES {
+                return self.store(to);
+            }
+            let mut rest = _mm256_castps256_ps128(self.0);
+            if count & 4 != 0 {
+                _mm_storeu_ps(to, rest);
+                rest = _mm256_extractf128_ps::<1>(self.0);
+                to = to.wrapping_add(4);
+            }
+            if count & 2 != 0 {
+                _mm_storel_epi64(to.cast(), _mm_castps_si128(rest));
+                rest = _mm_movehl_ps(rest, rest);
+                to = to.wrapping_add(2);
+            }
+            if count & 1 != 0 {
+                to.write_unaligned(_mm_cvtss_f32(rest));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+        unsafe {
+            let order = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
+            Self(_mm256_permutevar8x32_ps(self.0, order)).store_first(to, count - 1);
+        }
     }
 
     #[inline(always)]

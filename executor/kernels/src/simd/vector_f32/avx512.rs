@@ -1,9 +1,9 @@
 //! Sixteen floats; what is less than a vector under a mask.
 
 use core::arch::x86_64::{
-    __m512, _CMP_LT_OQ, _mm_add_ps, _mm_set_ss, _mm_storeu_ps, _mm256_add_ps,
-    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps, _mm512_and_ps,
-    _mm512_and_si512, _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256,
+    __m512, _CMP_LT_OQ, _CMP_NGE_UQ, _CMP_NLE_UQ, _mm_add_ps, _mm_set_ss, _mm_storeu_ps,
+    _mm256_add_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps,
+    _mm512_and_ps, _mm512_and_si512, _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256,
     _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_div_ps,
     _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
@@ -13,7 +13,7 @@ use core::arch::x86_64::{
 };
 
 use super::avx2::{F32x8, folded};
-use super::{F32Simd, HALF_ROOT};
+use super::{F32Lanes, F32Simd, HALF_ROOT};
 use crate::simd::Avx512;
 use crate::simd::vector_f64::F64x16;
 
@@ -26,64 +26,12 @@ fn mask(count: usize) -> u16 {
     u16::try_from((1u32 << count.min(F32x16::LANES)) - 1).unwrap_or(u16::MAX)
 }
 
-impl F32Simd for F32x16 {
-    type Isa = Avx512;
-
+impl F32Lanes for F32x16 {
     type F64 = F64x16;
 
-    const LANES: usize = 16;
-
     #[inline(always)]
-    fn isa(self) -> Avx512 {
-        // SAFETY: a vector is proof of the instruction set.
-        unsafe { Avx512::new_unchecked() }
-    }
-
-    #[inline(always)]
-    fn splat(_: Avx512, x: f32) -> Self {
-        // SAFETY: `Avx512` proves the instruction set.
-        Self(unsafe { _mm512_set1_ps(x) })
-    }
-
-    #[inline(always)]
-    unsafe fn load(_: Avx512, from: *const f32) -> Self {
-        // SAFETY: as the caller promises.
-        Self(unsafe { _mm512_loadu_ps(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_first(_: Avx512, from: *const f32, count: usize) -> Self {
-        // SAFETY: as the caller promises; what is behind is masked out.
-        Self(unsafe { _mm512_maskz_loadu_ps(mask(count), from) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_halves(_: Avx512, from: *const u16) -> [Self; 2] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let pairs = _mm512_loadu_si512(from.cast());
-            let odd = _mm512_and_si512(pairs, _mm512_set1_epi32(!0xffff));
-            let even = _mm512_slli_epi32::<16>(pairs);
-            [Self(_mm512_castsi512_ps(even)), Self(_mm512_castsi512_ps(odd))]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller promises.
-        unsafe { _mm512_storeu_ps(to, self.0) };
-    }
-
-    #[inline(always)]
-    unsafe fn store_first(self, to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises; what is behind is masked out.
-        unsafe { _mm512_mask_storeu_ps(to, mask(count), self.0) };
-    }
-
-    #[inline(always)]
-    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises; the first, and what is behind, is masked out.
-        unsafe { _mm512_mask_storeu_ps(to.wrapping_sub(1), mask(count) & !1, self.0) };
+    fn filled(self, x: f32) -> Self {
+        Self::splat(self.isa(), x)
     }
 
     #[inline(always)]
@@ -199,9 +147,71 @@ impl F32Simd for F32x16 {
     }
 
     #[inline(always)]
-    fn is_any_less(self, other: Self) -> bool {
+    fn is_any_outside(self, low: f32, high: f32) -> bool {
         // SAFETY: a vector is proof of the instruction set.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0) != 0 }
+        unsafe {
+            let below = _mm512_cmp_ps_mask::<_CMP_NGE_UQ>(self.0, self.filled(low).0);
+            below | _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(self.0, self.filled(high).0) != 0
+        }
+    }
+}
+
+impl F32Simd for F32x16 {
+    type Isa = Avx512;
+
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn isa(self) -> Avx512 {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Avx512::new_unchecked() }
+    }
+
+    #[inline(always)]
+    fn splat(_: Avx512, x: f32) -> Self {
+        // SAFETY: `Avx512` proves the instruction set.
+        Self(unsafe { _mm512_set1_ps(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(_: Avx512, from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(_: Avx512, from: *const f32, count: usize) -> Self {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        Self(unsafe { _mm512_maskz_loadu_ps(mask(count), from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(_: Avx512, from: *const u16) -> [Self; 2] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let pairs = _mm512_loadu_si512(from.cast());
+            let odd = _mm512_and_si512(pairs, _mm512_set1_epi32(!0xffff));
+            let even = _mm512_slli_epi32::<16>(pairs);
+            [Self(_mm512_castsi512_ps(even)), Self(_mm512_castsi512_ps(odd))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_storeu_ps(to, self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises; what is behind is masked out.
+        unsafe { _mm512_mask_storeu_ps(to, mask(count), self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises; the first, and what is behind, is masked out.
+        unsafe { _mm512_mask_storeu_ps(to.wrapping_sub(1), mask(count) & !1, self.0) };
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod together;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::F32x8;
@@ -19,63 +20,17 @@ use super::Simd;
 /// The bits of `sqrt(1/2)`.
 pub(crate) const HALF_ROOT: i32 = 0x3f35_04f3;
 
-/// A vector of floats.
+/// Functions of each lane of a vector, or of several vectors that go the same way together: a core
+/// looks ahead far enough for a few functions of one vector after the other, whose instructions wait
+/// for each other, and not for all that it could compute meanwhile.
 ///
-/// It is made with a proof of the instruction set, and is one itself. Addresses need no alignment.
 /// All methods are always inlined, so that nothing is left of them but the instructions.
-pub(crate) trait F32Simd: Copy {
-    /// The proof of the instruction set.
-    type Isa: Simd;
-
+pub(crate) trait F32Lanes: Copy {
     /// As many doubles.
     type F64: F64Simd<F32 = Self>;
 
-    /// Floats of a vector.
-    const LANES: usize;
-
-    /// The instruction set that the vector proves.
-    fn isa(self) -> Self::Isa;
-
-    /// One number in all lanes.
-    fn splat(isa: Self::Isa, x: f32) -> Self;
-
-    /// One number in all lanes of another vector.
-    #[inline(always)]
-    fn filled(self, x: f32) -> Self {
-        Self::splat(self.isa(), x)
-    }
-
-    /// # Safety
-    /// A vector is readable.
-    unsafe fn load(isa: Self::Isa, from: *const f32) -> Self;
-
-    /// The first `count` floats, at most a vector of them, and zeros.
-    ///
-    /// # Safety
-    /// They are readable.
-    unsafe fn load_first(isa: Self::Isa, from: *const f32, count: usize) -> Self;
-
-    /// Twice a vector of the upper halves of floats: those at even and those at odd places.
-    ///
-    /// # Safety
-    /// They are readable.
-    unsafe fn load_halves(isa: Self::Isa, from: *const u16) -> [Self; 2];
-
-    /// # Safety
-    /// A vector is writable.
-    unsafe fn store(self, to: *mut f32);
-
-    /// Stores the first `count` floats, at most all.
-    ///
-    /// # Safety
-    /// They are writable.
-    unsafe fn store_first(self, to: *mut f32, count: usize);
-
-    /// Stores the second of the first `count` floats, at least one of them, and those behind it.
-    ///
-    /// # Safety
-    /// They are writable.
-    unsafe fn store_from_second(self, to: *mut f32, count: usize);
+    /// One number in all lanes of other vectors.
+    fn filled(self, x: f32) -> Self;
 
     fn add(self, other: Self) -> Self;
 
@@ -123,8 +78,58 @@ pub(crate) trait F32Simd: Copy {
     /// These numbers where `a` is less than `b`, elsewhere the others.
     fn where_less(self, a: Self, b: Self, others: Self) -> Self;
 
-    /// Returns whether a lane is less than another's.
-    fn is_any_less(self, other: Self) -> bool;
+    /// Returns whether a lane is less than `low`, above `high` or no number.
+    fn is_any_outside(self, low: f32, high: f32) -> bool;
+}
+
+/// A vector of floats.
+///
+/// It is made with a proof of the instruction set, and is one itself. Addresses need no alignment.
+/// All methods are always inlined, so that nothing is left of them but the instructions.
+pub(crate) trait F32Simd: F32Lanes {
+    /// The proof of the instruction set.
+    type Isa: Simd;
+
+    /// Floats of a vector.
+    const LANES: usize;
+
+    /// The instruction set that the vector proves.
+    fn isa(self) -> Self::Isa;
+
+    /// One number in all lanes.
+    fn splat(isa: Self::Isa, x: f32) -> Self;
+
+    /// # Safety
+    /// A vector is readable.
+    unsafe fn load(isa: Self::Isa, from: *const f32) -> Self;
+
+    /// The first `count` floats, at most a vector of them, and zeros.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn load_first(isa: Self::Isa, from: *const f32, count: usize) -> Self;
+
+    /// Twice a vector of the upper halves of floats: those at even and those at odd places.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn load_halves(isa: Self::Isa, from: *const u16) -> [Self; 2];
+
+    /// # Safety
+    /// A vector is writable.
+    unsafe fn store(self, to: *mut f32);
+
+    /// Stores the first `count` floats, at most all.
+    ///
+    /// # Safety
+    /// They are writable.
+    unsafe fn store_first(self, to: *mut f32, count: usize);
+
+    /// Stores the second of the first `count` floats, at least one of them, and those behind it.
+    ///
+    /// # Safety
+    /// They are writable.
+    unsafe fn store_from_second(self, to: *mut f32, count: usize);
 
     /// The first `count` lanes, and those of `others` behind them.
     fn first_or(self, count: usize, others: Self) -> Self;
@@ -142,12 +147,12 @@ pub(crate) trait F32Simd: Copy {
     fn largest(four: [Self; 4]) -> [f32; 4];
 }
 
-/// As many doubles as a vector of floats has lanes, in several registers.
+/// As many doubles as floats have lanes, in several registers.
 ///
 /// All methods are always inlined, so that nothing is left of them but the instructions.
 pub(crate) trait F64Simd: Copy {
-    /// The vector of floats.
-    type F32: F32Simd<F64 = Self>;
+    /// The floats.
+    type F32: F32Lanes<F64 = Self>;
 
     /// Floats as doubles.
     fn widen(floats: Self::F32) -> Self;

@@ -1,16 +1,16 @@
 //! Four floats.
 
 use core::arch::aarch64::{
-    float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgtq_f32,
-    vcgtq_u32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32, vcvtq_f32_s32, vdivq_f32,
-    vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32, vget_high_f32, vget_low_f32,
-    vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vmaxvq_u32, vminq_f32, vmulq_f32, vpaddq_f32,
-    vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32, vreinterpretq_u32_u16,
-    vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32, vsubq_s32, vuzp1q_f32,
-    vuzp2q_f32,
+    float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgeq_f32,
+    vcgtq_f32, vcgtq_u32, vcleq_f32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32,
+    vcvtq_f32_s32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32,
+    vget_high_f32, vget_low_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vminq_f32, vminvq_u32,
+    vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32,
+    vreinterpretq_u32_u16, vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32,
+    vsubq_s32, vuzp1q_f32, vuzp2q_f32,
 };
 
-use super::{F32Simd, HALF_ROOT};
+use super::{F32Lanes, F32Simd, HALF_ROOT};
 use crate::simd::Neon;
 use crate::simd::vector_f64::F64x4;
 
@@ -29,78 +29,12 @@ unsafe fn power_of_two(n: int32x4_t) -> float32x4_t {
     unsafe { vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(n, vdupq_n_s32(127)))) }
 }
 
-impl F32Simd for F32x4 {
-    type Isa = Neon;
-
+impl F32Lanes for F32x4 {
     type F64 = F64x4;
 
-    const LANES: usize = 4;
-
     #[inline(always)]
-    fn isa(self) -> Neon {
-        // SAFETY: a vector is proof of the instruction set.
-        unsafe { Neon::new_unchecked() }
-    }
-
-    #[inline(always)]
-    fn splat(_: Neon, x: f32) -> Self {
-        // SAFETY: `Neon` proves the instruction set.
-        Self(unsafe { vdupq_n_f32(x) })
-    }
-
-    #[inline(always)]
-    unsafe fn load(_: Neon, from: *const f32) -> Self {
-        // SAFETY: as the caller promises.
-        Self(unsafe { vld1q_f32(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_first(isa: Neon, from: *const f32, count: usize) -> Self {
-        let mut floats = [0.0; Self::LANES];
-        for (lane, float) in floats.iter_mut().enumerate().take(count) {
-            // SAFETY: as the caller promises.
-            *float = unsafe { from.add(lane).read_unaligned() };
-        }
-        // SAFETY: four floats of our own.
-        unsafe { Self::load(isa, floats.as_ptr()) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_halves(_: Neon, from: *const u16) -> [Self; 2] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let pairs = vreinterpretq_u32_u16(vld1q_u16(from));
-            let odd = vandq_u32(pairs, vdupq_n_u32(!0xffff));
-            let even = vshlq_n_u32::<16>(pairs);
-            [Self(vreinterpretq_f32_u32(even)), Self(vreinterpretq_f32_u32(odd))]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller promises.
-        unsafe { vst1q_f32(to, self.0) };
-    }
-
-    #[inline(always)]
-    unsafe fn store_first(self, to: *mut f32, count: usize) {
-        let mut floats = [0.0; Self::LANES];
-        // SAFETY: four floats of our own, and as the caller promises.
-        unsafe {
-            if count >= Self::LANES {
-                return self.store(to);
-            }
-            self.store(floats.as_mut_ptr());
-            for (lane, &float) in floats.iter().enumerate().take(count) {
-                to.add(lane).write_unaligned(float);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
-        // SAFETY: as the caller promises; a vector is proof of the instruction set.
-        unsafe { Self(vextq_f32::<1>(self.0, self.0)).store_first(to, count - 1) };
+    fn filled(self, x: f32) -> Self {
+        Self::splat(self.isa(), x)
     }
 
     #[inline(always)]
@@ -216,9 +150,86 @@ impl F32Simd for F32x4 {
     }
 
     #[inline(always)]
-    fn is_any_less(self, other: Self) -> bool {
+    fn is_any_outside(self, low: f32, high: f32) -> bool {
         // SAFETY: a vector is proof of the instruction set.
-        unsafe { vmaxvq_u32(vcltq_f32(self.0, other.0)) != 0 }
+        unsafe {
+            let from_low = vcgeq_f32(self.0, self.filled(low).0);
+            let to_high = vcleq_f32(self.0, self.filled(high).0);
+            vminvq_u32(vandq_u32(from_low, to_high)) != u32::MAX
+        }
+    }
+}
+
+impl F32Simd for F32x4 {
+    type Isa = Neon;
+
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn isa(self) -> Neon {
+        // SAFETY: a vector is proof of the instruction set.
+        unsafe { Neon::new_unchecked() }
+    }
+
+    #[inline(always)]
+    fn splat(_: Neon, x: f32) -> Self {
+        // SAFETY: `Neon` proves the instruction set.
+        Self(unsafe { vdupq_n_f32(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(_: Neon, from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { vld1q_f32(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(isa: Neon, from: *const f32, count: usize) -> Self {
+        let mut floats = [0.0; Self::LANES];
+        for (lane, float) in floats.iter_mut().enumerate().take(count) {
+            // SAFETY: as the caller promises.
+            *float = unsafe { from.add(lane).read_unaligned() };
+        }
+        // SAFETY: four floats of our own.
+        unsafe { Self::load(isa, floats.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(_: Neon, from: *const u16) -> [Self; 2] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let pairs = vreinterpretq_u32_u16(vld1q_u16(from));
+            let odd = vandq_u32(pairs, vdupq_n_u32(!0xffff));
+            let even = vshlq_n_u32::<16>(pairs);
+            [Self(vreinterpretq_f32_u32(even)), Self(vreinterpretq_f32_u32(odd))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { vst1q_f32(to, self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        let mut floats = [0.0; Self::LANES];
+        // SAFETY: four floats of our own, and as the caller promises.
+        unsafe {
+            if count >= Self::LANES {
+                return self.store(to);
+            }
+            self.store(floats.as_mut_ptr());
+            for (lane, &float) in floats.iter().enumerate().take(count) {
+                to.add(lane).write_unaligned(float);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_from_second(self, to: *mut f32, count: usize) {
+        // SAFETY: as the caller promises; a vector is proof of the instruction set.
+        unsafe { Self(vextq_f32::<1>(self.0, self.0)).store_first(to, count - 1) };
     }
 
     #[inline(always)]

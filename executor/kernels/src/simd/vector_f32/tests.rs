@@ -57,8 +57,10 @@ impl Kernel for Lanes {
         assert!(lanes(a.smaller(none)).iter().all(|x| x.is_nan()));
         assert_eq!(lanes(a.smaller(b)), of(&|at| x(at).min(y(at))));
         assert_eq!(lanes(a.where_less(none, b, c)), lanes(c));
-        assert!(a.with_lane(S::F32::LANES - 1, -9e9).is_any_less(a.filled(-8e9)));
-        assert!(!a.is_any_less(a) && !none.is_any_less(a) && !a.is_any_less(none));
+        assert!(a.with_lane(S::F32::LANES - 1, -9e9).is_any_outside(-8e9, 8e9));
+        assert!(a.with_lane(0, 9e9).is_any_outside(-8e9, 8e9));
+        assert!(a.with_lane(1, f32::NAN).is_any_outside(-8e9, 8e9));
+        assert!(!a.is_any_outside(-8e9, 8e9) && !a.filled(2.0).is_any_outside(2.0, 2.0));
         assert_eq!(lanes(a.where_less(b, b.filled(-f32::NAN), c)), lanes(c));
         for (lane, four) in S::F32::sums([a, b, c, d]).into_iter().zip(xs.chunks(S::F32::LANES)) {
             assert!((lane - four.iter().sum::<f32>()).abs() < 1e-3);

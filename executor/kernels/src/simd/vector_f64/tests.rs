@@ -2,7 +2,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "rounding is what is looked at")]
 
-use crate::simd::vector_f32::{F32Simd, F64Simd, PowerTable};
+use crate::simd::vector_f32::{F32Lanes, F32Simd, F64Simd, PowerTable};
 use crate::simd::{Kernel, Simd, Variants, variants};
 
 /// The integer in the lowest bits.
@@ -43,7 +43,7 @@ impl Kernel for Lanes {
         let x = |at: usize| f64::from(xs[at]);
         let y = |at: usize| f64::from(xs[S::F32::LANES + at]);
         let z = |at: usize| f64::from(xs[2 * S::F32::LANES + at]);
-        let [a, b, c] = [a, b, c].map(<S::F32 as F32Simd>::F64::widen);
+        let [a, b, c] = [a, b, c].map(<S::F32 as F32Lanes>::F64::widen);
         assert_eq!(lanes(a.narrow()), of(&x));
         assert_eq!(lanes(a.filled(1.0 / 3.0).narrow()), of(&|_| 1.0 / 3.0));
         assert_eq!(lanes(a.sub(b).narrow()), of(&|at| x(at) - y(at)));
@@ -60,7 +60,7 @@ impl Kernel for Lanes {
             // Lower digits too.
             let low = |power: f64| power - f64::from(power as f32);
             let powers = shifted.powers(&TABLE);
-            let rest = powers.sub(<S::F32 as F32Simd>::F64::widen(powers.narrow()));
+            let rest = powers.sub(<S::F32 as F32Lanes>::F64::widen(powers.narrow()));
             if (-3000..3000).contains(&first) {
                 assert_eq!(lanes(rest.narrow()), of(&|at| low(want(at))));
             }

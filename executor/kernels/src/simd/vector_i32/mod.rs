@@ -16,7 +16,7 @@ pub(crate) use avx512::I32x16;
 pub(crate) use neon::I32x4x2;
 
 use super::Simd;
-use super::vector_f32::F32Simd;
+use super::vector_f32::{F32Lanes, F32Simd};
 
 /// A vector of integers. They wrap.
 ///

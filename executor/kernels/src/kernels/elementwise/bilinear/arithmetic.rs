@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use super::vectors::Vectors;
 use super::{Column, Floats, Run, Samples, Signed, UnsignedBytes, Work};
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::vector_i32::{I32Simd, lanes_of};
 use crate::simd::{Simd, Variants, variants};
 use crate::tensor::Element;

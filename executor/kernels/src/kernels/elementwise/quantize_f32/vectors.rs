@@ -7,7 +7,7 @@
 
 use super::{LIMIT, Row};
 use crate::simd::requantise::{RequantiseSimd, offset};
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::vector_i32::I32Simd;
 use crate::simd::{Kernel, Simd};
 

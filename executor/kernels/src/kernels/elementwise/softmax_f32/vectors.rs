@@ -31,8 +31,15 @@ impl<const LOG: bool> RowsKernel for SoftmaxVectors<LOG> {
     }
 }
 
+/// Where the vector `v` of four lies that are computed together from element `at` on: each in a row of
+/// its own, or behind the one before it.
+#[inline(always)]
+fn place<V: F32Simd, const N: usize>(v: usize, stride: usize, at: usize) -> usize {
+    if N == 1 { at + v * V::LANES } else { v * stride + at }
+}
+
 /// # Safety
-/// Rows from the one `first` on are within those of the work, `N` of them, at most four.
+/// Rows from the one `first` on are within those of the work, `N` of them: four, or one.
 #[inline(always)]
 unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
     isa: V::Isa,
@@ -47,12 +54,24 @@ unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
     let rest = |part: usize| (len - whole).saturating_sub(part * V::LANES).min(V::LANES);
     let least = V::splat(isa, f32::NEG_INFINITY);
     let mut most = [least; TOGETHER];
-    for at in (0..whole).step_by(V::LANES) {
-        unrolled!(4: row < N, {
-            // SAFETY: within the row.
-            let x = unsafe { V::load(isa, input.add(row * stride + at)) };
-            most[row] = most[row].larger(x);
+    // Of one row four vectors at a time, as of four rows one.
+    let (block, turns) = if N == 1 { (TOGETHER * V::LANES, 1) } else { (LANES, parts) };
+    let blocks = whole / block * block;
+    for at in (0..blocks).step_by(block) {
+        unrolled!(4: turn < turns, {
+            unrolled!(4: v < TOGETHER, {
+                let at = place::<V, N>(v, stride, at + turn * V::LANES);
+                // SAFETY: within the row.
+                most[v] = most[v].larger(unsafe { V::load(isa, input.add(at)) });
+            });
         });
+    }
+    if N == 1 {
+        most[0] = most[0].larger(most[1]).larger(most[2].larger(most[3]));
+    }
+    for at in (blocks..whole).step_by(V::LANES) {
+        // SAFETY: within the row.
+        most[0] = most[0].larger(unsafe { V::load(isa, input.add(at)) });
     }
     let mut last = [[V::splat(isa, 0.0); PARTS]; TOGETHER];
     unrolled!(4: part < parts, {
@@ -71,20 +90,38 @@ unsafe fn some<V: F32Simd, const N: usize, const LOG: bool>(
     let beta = V::splat(isa, beta);
     let zero = V::splat(isa, 0.0);
     let mut sums = [[zero; PARTS]; TOGETHER];
-    for at in (0..whole).step_by(LANES) {
-        unrolled!(4: part < parts, {
-            unrolled!(4: row < N, {
-                let place = row * stride + at + part * V::LANES;
+    for at in (0..blocks).step_by(block) {
+        unrolled!(4: turn < turns, {
+            let at = at + turn * V::LANES;
+            let mut x = [zero; TOGETHER];
+            unrolled!(4: v < TOGETHER, {
                 // SAFETY: within the row.
-                unsafe {
-                    let x = V::load(isa, input.add(place));
-                    let exp = NormalExp::of(x.sub(most[row]).mul(beta));
-                    if !LOG {
-                        exp.store(output.add(place));
-                    }
-                    sums[row][part] = sums[row][part].add(exp);
-                }
+                x[v] = unsafe { V::load(isa, input.add(place::<V, N>(v, stride, at))) };
+                x[v] = x[v].sub(most[if N == 1 { 0 } else { v }]).mul(beta);
             });
+            let exp = NormalExp::of(x);
+            unrolled!(4: v < TOGETHER, {
+                if !LOG {
+                    // SAFETY: within the row.
+                    unsafe { exp[v].store(output.add(place::<V, N>(v, stride, at))) };
+                }
+                let (row, part) = if N == 1 { (0, v % parts) } else { (v, turn) };
+                sums[row][part] = sums[row][part].add(exp[v]);
+            });
+        });
+    }
+    // Of one row what is left.
+    for at in (blocks..whole).step_by(LANES) {
+        unrolled!(4: part < parts, {
+            let at = at + part * V::LANES;
+            // SAFETY: within the row.
+            unsafe {
+                let exp = NormalExp::of(V::load(isa, input.add(at)).sub(most[0]).mul(beta));
+                if !LOG {
+                    exp.store(output.add(at));
+                }
+                sums[0][part] = sums[0][part].add(exp);
+            }
         });
     }
     unrolled!(4: part < parts, {

@@ -2,8 +2,9 @@
 //! variants give the same bits, so that graphs that go on with integers do too.
 
 use super::{
-    EXP_M1, EXP_RANGE, GELU_TANH, LARGE_ANGLE, LEAST_NORMAL_EXP, LN_2, LOG_1P, LOG2_E, LOG2_E_32,
-    PI, POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN, SUBNORMAL, TAIL, TAIL_T, TO_INTEGER,
+    ERF, ERF_RANGE, EXP_M1, EXP_RANGE, FLOAT_TO_INTEGER, GELU_TANH, LARGE_ANGLE, LEAST_NORMAL_EXP,
+    LN_2, LOG_1P, LOG2_E, LOG2_E_32, PI, POWER_OF_REST, POWERS, Row, SIGMOID_BY_TABLE, SIN,
+    SUBNORMAL, TO_INTEGER,
 };
 use crate::simd::HALF_ROOT;
 
@@ -108,11 +109,12 @@ fn elu_of(x: f32) -> f32 {
 }
 
 fn gelu_of(x: f32) -> f32 {
-    let t = 1.0 / (-x.abs()).mul_add(-TAIL_T, 1.0);
-    let q = TAIL[..7].iter().rev().fold(TAIL[7], |q, &c| q.mul_add(t, c));
-    // The tail beyond |x|, and what is left of the whole.
-    let tail = t * q * normal_exp_of(x * x * -0.5);
-    x * if x.is_sign_negative() { tail } else { 1.0 - tail }
+    let near = crate::tensor::quant::clamp_real(x, -ERF_RANGE, ERF_RANGE);
+    let square = near * near;
+    let [p, q] = ERF.map(|of| of[..5].iter().rev().fold(of[5], |sum, &c| sum.mul_add(square, c)));
+    let erf = crate::tensor::quant::clamp_real(near * p / q, -1.0, 1.0);
+    let half = x * 0.5;
+    half.mul_add(erf, half)
 }
 
 fn gelu_by_tanh_of(x: f32) -> f32 {
@@ -159,7 +161,7 @@ fn sin_of(x: f32) -> f32 {
 fn parts(x: f32) -> (i32, f32) {
     // NaN stays.
     let x = crate::tensor::quant::clamp_real(x, EXP_RANGE.0, EXP_RANGE.1);
-    let n = (x * LOG2_E).round_ties_even();
+    let n = x.mul_add(LOG2_E, FLOAT_TO_INTEGER) - FLOAT_TO_INTEGER;
     let r = (-n).mul_add(LN_2[1], (-n).mul_add(LN_2[0], x));
     let inner = EXP_M1[..4].iter().rev().fold(EXP_M1[4], |p, &c| p.mul_add(r, c));
     #[expect(clippy::cast_possible_truncation, reason = "within 150 of 0; NaN gives 0")]

@@ -1,7 +1,7 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
 use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases, next};
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{fetch, fetch_l1};
 
 /// Products of an element and a line of weights, with what this kernel's panels have of an

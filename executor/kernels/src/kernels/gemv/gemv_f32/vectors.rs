@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Panel, Weight};
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{Kernel, Simd};
 
 /// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the

@@ -6,7 +6,7 @@ use super::kernel::{COLUMNS, Panels};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::panels::{DotSums, Finish, Lines};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::simd::{Simd, dot::Dot, vector_f32::F32Simd, vector_i32::I32Simd};
+use crate::simd::{Simd, dot::Dot, vector_f32::F32Lanes, vector_f32::F32Simd, vector_i32::I32Simd};
 use crate::tensor::{In, Out, check_lengths, poll};
 
 /// What makes floats of sums: `(sum - zero point * weights) * (scale * own scale) + bias`, each
