@@ -20,9 +20,9 @@ use super::Simd;
 /// The bits of `sqrt(1/2)`.
 pub(crate) const HALF_ROOT: i32 = 0x3f35_04f3;
 
-/// Functions of each lane of a vector, or of several vectors that go the same way together: a core
-/// looks ahead far enough for a few functions of one vector after the other, whose instructions wait
-/// for each other, and not for all that it could compute meanwhile.
+/// Functions of each lane of a vector, or of several vectors that go the same way together: in a
+/// long function of one vector each instruction waits for the one before it, and a core doesn't
+/// look ahead far enough to find as much as it could compute meanwhile.
 ///
 /// All methods are always inlined, so that nothing is left of them but the instructions.
 pub(crate) trait F32Lanes: Copy {

@@ -31,8 +31,8 @@ impl<const LOG: bool> RowsKernel for SoftmaxVectors<LOG> {
     }
 }
 
-/// Where the vector `v` of four lies that are computed together from element `at` on: each in a row of
-/// its own, or behind the one before it.
+/// Where the vector `v` of four lies that are computed together from element `at` on: each in a row
+/// of its own, or behind the one before it.
 #[inline(always)]
 fn place<V: F32Simd, const N: usize>(v: usize, stride: usize, at: usize) -> usize {
     if N == 1 { at + v * V::LANES } else { v * stride + at }

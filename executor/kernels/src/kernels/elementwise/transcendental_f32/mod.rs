@@ -137,9 +137,9 @@ const LEAST: f32 = f32::from_bits(1);
 
 /// Beyond it the error function of `x / sqrt(2)` is 1 or -1.
 const ERF_RANGE: f32 = 5.5;
-/// That function over x within the range: the quotient of two polynomials of the square of x, fitted
-/// for the least error of the function. Half of that, 4e-9, is GELU's share; with the roundings it is
-/// 2.3e-7. Where the range ends the quotient is above 1, and taken for 1.
+/// That function over x within the range: the quotient of two polynomials of the square of x,
+/// fitted for the least error of the function. Half of that, 4e-9, is the error of GELU's share of
+/// x, which roundings make 2.3e-7. Where the range ends the function is above 1, and taken for 1.
 const ERF: [[f32; 6]; 2] = [
     [0.797_884_5, 0.067_670_99, 0.009_352_285, 3.372_809e-4, 1.269_979e-5, 4.551_453_6e-8],
     [1.0, 0.251_478_94, 0.028_635_87, 0.001_883_411_1, 7.358_281e-5, 1.197_567_6e-6],
