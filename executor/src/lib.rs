@@ -75,7 +75,7 @@ pub use lowering::{
     Label, Lowered, OpBuilder, RunError, Stop, Words,
 };
 pub use nnburst_kernels::kernels::plain::Loop;
-pub use nnburst_kernels::simd::{Isa, IsaError};
+pub use nnburst_kernels::simd::{Isa, IsaError, fetch};
 pub use nnburst_kernels::tensor::packed::PackedEntry;
 pub use nnburst_kernels::tensor::{
     AlignedBytes, Element, In, NoMemory, OpError, Out, Quantised, Real, Shape, Tensor, quant,

@@ -7,13 +7,17 @@
 //! copy is summed up for nothing: 14 MB that come from L3 in 0.9 ms, where copying
 //! them first and XXH3 behind it took 1.6.
 
-use nnburst_executor::{In, Isa, Loop, Out};
+use nnburst_executor::{In, Isa, Loop, Out, fetch};
 use nnburst_hal::View;
 
 /// Bytes that the lanes take at a time.
 const STRIPE: usize = 64;
 
 const LANES: usize = STRIPE / size_of::<u64>();
+
+/// Bytes are fetched so far ahead: the machine's own prefetching ends with each page, of which a
+/// file's have 4 KiB. 14 MB that L2 doesn't hold take half the time (Emerald Rapids).
+const AHEAD: usize = 8192;
 
 /// After so many the lanes are stirred.
 const STRIPES: usize = 16;
@@ -115,6 +119,7 @@ impl<C: Copied> Loop for Sum<'_, C> {
         let mut local = sum.clone();
         let whole = from.len() / STRIPE * STRIPE;
         for at in (0..whole).step_by(STRIPE) {
+            fetch(from.as_ptr().wrapping_add(at + AHEAD));
             let stripe = from.block::<STRIPE>(at);
             to.put(at, stripe);
             local.add_stripe(stripe);

@@ -60,7 +60,7 @@ pub(crate) use vector_f32::HALF_ROOT;
 
 /// Prefetches the cache line at an address into L2. Nothing need be there.
 #[inline(always)]
-pub(crate) fn fetch<T>(at: *const T) {
+pub fn fetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which faults nowhere; every machine of the architecture has it.
     unsafe {

@@ -12,15 +12,15 @@ use crate::simd::vector_i32::I32Simd;
 use crate::simd::{Kernel, Simd};
 
 /// Parts of a step that products are computed in: so many bits.
-const PART_BITS: u8 = 11;
+const PART_BITS: u8 = 13;
 const PARTS: i32 = 1 << PART_BITS;
 
 /// Steps on either side that products are computed for: no zero point brings more into the range of
 /// a byte. What is beyond counts as about a half.
-const FAR: f32 = 1024.5;
+const FAR: f32 = 256.5;
 
 /// Parts on either side of a half that products don't decide. They are off by less than one and a
-/// half: of 1024 steps one part in 2^23 for the reciprocal and as much for the product, and what
+/// half: of 256 steps one part in 2^23 for the reciprocal and as much for the product, and what
 /// is cut off of the last part.
 const UNSURE: i32 = 2;
 
