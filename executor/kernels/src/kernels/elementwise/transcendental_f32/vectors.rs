@@ -17,10 +17,10 @@ pub(in super::super) trait Each {
 
     fn of<V: F32Lanes>(x: V) -> V;
 
-    /// The function of numbers some of which are rare; `near` is what [`Self::of`] gives.
-    fn of_rare<V: F32Simd>(x: V, near: V) -> V {
-        let _ = x;
-        near
+    /// The function of numbers some of which are rare.
+    #[inline(always)]
+    fn of_rare<V: F32Simd>(x: V) -> V {
+        Self::of(x)
     }
 }
 
@@ -45,19 +45,14 @@ impl<E: Each> Kernel for FunctionRows<E> {
                 unrolled!(4: v < TOGETHER, {
                     x[v] = S::F32::load(isa, input.add(at + v * lanes));
                 });
-                let mut y = E::of(x);
-                if has_rare::<E, _>(x) {
-                    y = of_rare::<E, _>(x, y);
-                }
+                let y = if has_rare::<E, _>(x) { of_rare::<E, _>(x) } else { E::of(x) };
                 unrolled!(4: v < TOGETHER, { y[v].store(output.add(at + v * lanes)) });
             }
             for at in (whole..len).step_by(lanes) {
                 let rest = (len - at).min(lanes);
                 let x = S::F32::load_first(isa, input.add(at), rest);
-                let mut y = E::of(x);
-                if has_rare::<E, _>(x.first_or(rest, x.filled(1.0))) {
-                    y = E::of_rare(x, y);
-                }
+                let has_rare = has_rare::<E, _>(x.first_or(rest, x.filled(1.0)));
+                let y = if has_rare { E::of_rare(x) } else { E::of(x) };
                 y.store_first(output.add(at), rest);
             }
         }
@@ -75,11 +70,11 @@ fn has_rare<E: Each, V: F32Lanes>(x: V) -> bool {
 
 /// One vector after the other: a loop takes little code.
 #[inline(always)]
-fn of_rare<E: Each, V: F32Simd>(x: [V; TOGETHER], mut near: [V; TOGETHER]) -> [V; TOGETHER] {
-    for v in 0..TOGETHER {
-        near[v] = E::of_rare(x[v], near[v]);
+fn of_rare<E: Each, V: F32Simd>(mut x: [V; TOGETHER]) -> [V; TOGETHER] {
+    for of in &mut x {
+        *of = E::of_rare(*of);
     }
-    near
+    x
 }
 
 pub(super) struct Sigmoid;
@@ -201,7 +196,7 @@ impl Each for Log {
     }
 
     #[inline(always)]
-    fn of_rare<V: F32Simd>(x: V, _: V) -> V {
+    fn of_rare<V: F32Simd>(x: V) -> V {
         let zero = x.filled(0.0);
         let is_subnormal = x.sub(x.filled(f32::MIN_POSITIVE));
         let normal = x.mul(x.filled(SUBNORMAL[0])).where_negative(is_subnormal, x);
@@ -256,12 +251,12 @@ impl Each for Sin {
     }
 
     #[inline(always)]
-    fn of_rare<V: F32Simd>(x: V, near: V) -> V {
+    fn of_rare<V: F32Simd>(x: V) -> V {
         let (mut angles, mut sines) = ([0.0; 16], [0.0; 16]);
         // SAFETY: a vector has no more lanes.
         unsafe {
             x.store(angles.as_mut_ptr());
-            near.store(sines.as_mut_ptr());
+            Self::of(x).store(sines.as_mut_ptr());
             one_by_one(&angles, &mut sines);
             V::load(x.isa(), sines.as_ptr())
         }
