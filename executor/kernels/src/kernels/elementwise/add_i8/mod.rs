@@ -235,9 +235,9 @@ impl Add {
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar<C: Combine, const EXTRA_BITS: i32>(rows: &AddRows) {
+unsafe fn scalar<C: Combine, const BITS: i32>(rows: &AddRows) {
     let operand = |byte: u8, which: usize| {
-        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << EXTRA_BITS;
+        let x = (i32::from(byte ^ rows.flip) - rows.zero_points[which]) << BITS;
         // SAFETY: there is a first channel.
         unsafe { rows.scalings[which].stored(x, 0) }
     };

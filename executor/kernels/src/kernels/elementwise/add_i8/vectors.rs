@@ -147,7 +147,7 @@ impl Kernel for Exact {
 /// # Safety
 /// As for the rows.
 #[inline(always)]
-unsafe fn exact<V: RequantiseSimd, C: Combine, const EXTRA_BITS: i32>(
+unsafe fn exact<V: RequantiseSimd, C: Combine, const BITS: i32>(
     isa: V::Isa,
     rows: &AddRows,
     first: usize,
@@ -166,13 +166,13 @@ unsafe fn exact<V: RequantiseSimd, C: Combine, const EXTRA_BITS: i32>(
                 V::bytes(isa, rows.a.add(at), rows.flip),
                 V::bytes(isa, rows.b.add(at), rows.flip),
             );
-            scales.combined::<C, EXTRA_BITS>(x, y).store_bytes(rows.output.add(at), V::LANES);
+            scales.combined::<C, BITS>(x, y).store_bytes(rows.output.add(at), V::LANES);
         }
         let rest = end - whole;
         if rest > 0 {
             let x = V::first_bytes(isa, rows.a.add(whole), rest, rows.flip);
             let y = V::first_bytes(isa, rows.b.add(whole), rest, rows.flip);
-            scales.combined::<C, EXTRA_BITS>(x, y).store_bytes(rows.output.add(whole), rest);
+            scales.combined::<C, BITS>(x, y).store_bytes(rows.output.add(whole), rest);
         }
     }
 }
@@ -186,9 +186,9 @@ struct Scales<V: RequantiseSimd> {
 
 impl<V: RequantiseSimd> Scales<V> {
     #[inline(always)]
-    fn combined<C: Combine, const EXTRA_BITS: i32>(&self, x: V, y: V) -> V {
-        let x = x.sub(self.zero_points[0]).shift_left::<EXTRA_BITS>();
-        let y = y.sub(self.zero_points[1]).shift_left::<EXTRA_BITS>();
+    fn combined<C: Combine, const BITS: i32>(&self, x: V, y: V) -> V {
+        let x = x.sub(self.zero_points[0]).shift_left::<BITS>();
+        let y = y.sub(self.zero_points[1]).shift_left::<BITS>();
         C::vectors(x.scaled(&self.operands[0]), y.scaled(&self.operands[1])).stored(&self.sum)
     }
 }

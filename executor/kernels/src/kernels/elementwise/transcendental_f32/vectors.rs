@@ -138,7 +138,7 @@ impl Each for NormalExp {
     #[inline(always)]
     fn of<V: F32Lanes>(x: V) -> V {
         let least = x.filled(LEAST_NORMAL_EXP);
-        let (n, q) = parts(x);
+        let (n, q) = parts_within(x.clamp(least, x.filled(EXP_RANGE.1)));
         x.filled(0.0).where_less(x, least, q.add(x.filled(1.0)).scaled(n))
     }
 }
@@ -295,6 +295,7 @@ fn parts_of_negative<V: F32Lanes>(x: V, least: f32) -> (V, V) {
     parts_within(x.filled(least).larger(x))
 }
 
+/// Likewise of numbers whose powers are within the range of floats.
 #[inline(always)]
 fn parts_within<V: F32Lanes>(x: V) -> (V, V) {
     let to_integer = x.filled(FLOAT_TO_INTEGER);
