@@ -84,7 +84,7 @@ impl Each for Sigmoid {
     fn of<V: F32Lanes>(x: V) -> V {
         // The exponential of the negative side never overflows.
         let below = x.negative();
-        let (n, q) = parts_of_negative(below, LEAST_NORMAL_EXP);
+        let (n, q) = parts_of_negative(below);
         let e = q.add(x.filled(1.0)).scaled(n);
         let e = x.filled(0.0).where_less(below, x.filled(LEAST_NORMAL_EXP), e);
         let r = x.filled(1.0).div(x.filled(1.0).add(e));
@@ -112,7 +112,7 @@ pub(super) struct Tanh;
 impl Each for Tanh {
     #[inline(always)]
     fn of<V: F32Lanes>(x: V) -> V {
-        let (n, q) = parts_of_negative(x.filled(2.0).mul(x.negative()), EXP_RANGE.0);
+        let (n, q) = parts_of_negative(x.filled(2.0).mul(x.negative()));
         // exp(-2|x|) - 1, and its quotient with exp(-2|x|) + 1. Long before the power is too small
         // for a normal number the result is 1.
         let power = n.power_of_two();
@@ -149,7 +149,7 @@ impl Each for Elu {
     #[inline(always)]
     fn of<V: F32Lanes>(x: V) -> V {
         // Where the power is too small for a normal number the result is -1.
-        let (n, q) = parts_of_negative(x.negative(), EXP_RANGE.0);
+        let (n, q) = parts_of_negative(x.negative());
         let power = n.power_of_two();
         power.mul_add(q, power.sub(x.filled(1.0))).where_negative(x, x)
     }
@@ -289,10 +289,11 @@ fn parts<V: F32Lanes>(x: V) -> (V, V) {
     parts_within(x.clamp(x.filled(EXP_RANGE.0), x.filled(EXP_RANGE.1)))
 }
 
-/// Likewise of numbers that are not above 0; what is below `least` counts as that.
+/// Likewise of numbers that are not above 0. Those whose power is no normal number, which takes long
+/// to make, count as the last one whose power is.
 #[inline(always)]
-fn parts_of_negative<V: F32Lanes>(x: V, least: f32) -> (V, V) {
-    parts_within(x.filled(least).larger(x))
+fn parts_of_negative<V: F32Lanes>(x: V) -> (V, V) {
+    parts_within(x.filled(LEAST_NORMAL_EXP).larger(x))
 }
 
 /// Likewise of numbers whose powers are within the range of floats.
