@@ -289,8 +289,8 @@ fn parts<V: F32Lanes>(x: V) -> (V, V) {
     parts_within(x.clamp(x.filled(EXP_RANGE.0), x.filled(EXP_RANGE.1)))
 }
 
-/// Likewise of numbers that are not above 0. Those whose power is no normal number, which takes long
-/// to make, count as the last one whose power is.
+/// Likewise of numbers that are not above 0. Those whose power is no normal number, which takes
+/// long to make, count as the last one whose power is.
 #[inline(always)]
 fn parts_of_negative<V: F32Lanes>(x: V) -> (V, V) {
     parts_within(x.filled(LEAST_NORMAL_EXP).larger(x))
