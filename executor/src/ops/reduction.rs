@@ -1,6 +1,9 @@
 //! Reductions along any axes: which elements become one result, in loops over whole rows and
 //! columns, and sums in the order that takes the least time.
 
+use std::any::TypeId;
+
+use half::f16;
 use nnburst_kernels::kernels::plain::Loop;
 use nnburst_kernels::kernels::row_sums_f32::RowSums;
 use nnburst_kernels::simd::Isa;
@@ -150,8 +153,8 @@ impl Reduction {
             input,
             results,
             start,
-            fold: &|lanes, input, rows| {
-                isa.run(FoldRows { lanes, input, rows, each: &each });
+            fold: &|lanes, input, rows, results| {
+                isa.run(FoldRows { lanes, input, rows, results, each: &each, join: &join });
             },
             fold_lines: &|input, len, results| {
                 // Some side by side: one waits for each of its elements.
@@ -177,12 +180,7 @@ impl Reduction {
             join: &|lanes, Joined { columns, together }, results| {
                 let mut left = together;
                 if (columns, together) == (1, LANES) {
-                    // All of it known, for the compiler to make vectors of.
-                    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16, 2, 1] {
-                        for lane in 0..half {
-                            lanes[lane] = join(lanes[lane], lanes[lane + half]);
-                        }
-                    }
+                    lanes[0] = joined(*lanes, &join);
                     left = 1;
                 }
                 while left > 1 {
@@ -251,8 +249,8 @@ struct LaneRows {
     last: usize,
 }
 
-/// Folds rows into the lanes.
-type FoldLanes<'f, T, S> = dyn Fn(&mut [S; LANES], In<'_, T>, LaneRows) + 'f;
+/// Folds rows into the lanes: [`FoldRows`].
+type FoldLanes<'f, T, S> = dyn Fn(&mut [S; LANES], In<'_, T>, LaneRows, &mut [S]) + 'f;
 
 /// Folds lines of so many elements into a result each.
 type FoldLines<'f, T, S> = dyn Fn(In<'_, T>, usize, &mut [S]) + 'f;
@@ -304,8 +302,9 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
             }
             return Ok(());
         }
+        let done = if columns == 1 { self.whole_rows()? } else { 0 };
         let few = (columns < LANES).then(|| FewColumns::of(rows, columns));
-        for (at, to) in places(outer, &strides[..outer.len()]).enumerate() {
+        for (at, to) in places(outer, &strides[..outer.len()]).enumerate().skip(done) {
             poll::work(8)?;
             let from = at * rows * columns;
             match few {
@@ -314,6 +313,29 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
             }
         }
         Ok(())
+    }
+
+    /// Folds rows that are one result each, as long as all lanes can be read; returns how many
+    /// were. None are where the input is no such rows.
+    fn whole_rows(&mut self) -> Result<usize, poll::Halted> {
+        let (&[rows, columns @ 1..=poll::CHUNK], [1, 0]) =
+            (&self.reduction.extents[..], &self.reduction.strides[..])
+        else {
+            return Ok(0);
+        };
+        let lanes = columns.next_multiple_of(LANES);
+        let Some(others) = self.input.len().checked_sub(lanes) else { return Ok(0) };
+        let whole = rows.min(others / columns + 1);
+        let together = poll::CHUNK / columns;
+        for (at, results) in self.results[..whole].chunks_mut(together).enumerate() {
+            poll::work(results.len() * columns)?;
+            let from = at * together * columns;
+            let len = (results.len() - 1) * columns + lanes;
+            let rows = LaneRows::of(columns);
+            let input = self.input.slice(from..from + len);
+            (self.fold)(&mut [self.start; LANES], input, rows, results);
+        }
+        Ok(whole)
     }
 
     /// Folds rows from the element `from` on, all of which are there.
@@ -329,7 +351,7 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
             let input = self.input.slice(from..from + (count - 1) * rows.stride + LANES);
             rows.count -= count;
             let last = if rows.count == 0 { rows.last } else { LANES };
-            (self.fold)(lanes, input, LaneRows { count, last, ..rows });
+            (self.fold)(lanes, input, LaneRows { count, last, ..rows }, &mut []);
             from += count * rows.stride;
         }
         Ok(())
@@ -380,7 +402,8 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
                 let last = if at + 1 == count { last } else { width };
                 let mut rest = [T::default(); LANES];
                 self.input.slice(from..from + last).copy_to(&mut rest);
-                (self.fold)(&mut lanes, In::of(&rest), LaneRows { count: 1, stride: 0, last });
+                let rows = LaneRows { count: 1, stride: 0, last };
+                (self.fold)(&mut lanes, In::of(&rest), rows, &mut []);
                 from += last;
             }
         }
@@ -389,33 +412,74 @@ impl<T: Element, S: Element> Fold<'_, T, S> {
     }
 }
 
+impl LaneRows {
+    /// The lanes of a row of so many columns, at least one.
+    fn of(columns: usize) -> Self {
+        let count = columns.div_ceil(LANES);
+        Self { count, stride: LANES, last: columns - (count - 1) * LANES }
+    }
+
+    /// Elements of all rows, where they lie one behind the other.
+    fn elements(self) -> usize {
+        (self.count - 1) * self.stride + self.last
+    }
+}
+
 /// Folds rows into [`LANES`] lanes, an element into the one at its place.
-struct FoldRows<'a, T, S, E> {
+///
+/// Where there are results, each is of as many rows, which lie one behind the other; the lanes
+/// begin for each as they are, and are joined with it. All lanes of all rows are read.
+struct FoldRows<'a, T, S, E, J> {
     lanes: &'a mut [S; LANES],
     input: In<'a, T>,
     rows: LaneRows,
+    results: &'a mut [S],
     each: &'a E,
+    join: &'a J,
 }
 
-impl<T: Element, S: Element, E: Fn(S, T) -> S> Loop for FoldRows<'_, T, S, E> {
+impl<T: Element, S: Element, E: Fn(S, T) -> S, J: Fn(S, S) -> S> Loop for FoldRows<'_, T, S, E, J> {
     #[inline(always)]
     fn run(self) {
-        let Self { lanes: all, input, rows: LaneRows { count, stride, last }, each } = self;
-        // A copy, so that they stay in registers.
-        let mut lanes = *all;
+        let Self { lanes: all, input, rows, results, each, join } = self;
+        let LaneRows { count, stride, last } = rows;
         let whole = if last < LANES { count - 1 } else { count };
-        for row in 0..whole {
-            let xs = input.block::<LANES>(row * stride);
-            lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane = each(*lane, x));
-        }
-        if whole < count {
-            let xs = input.block::<LANES>(whole * stride);
-            for (at, (lane, &x)) in lanes.iter_mut().zip(&xs).enumerate() {
-                *lane = if at < last { each(*lane, x) } else { *lane };
+        for at in 0..results.len().max(1) {
+            let input = input.slice(at * rows.elements()..input.len());
+            // A copy, so that they stay in registers.
+            let mut lanes = *all;
+            for row in 0..whole {
+                let xs = input.block::<LANES>(row * stride);
+                lanes.iter_mut().zip(&xs).for_each(|(lane, &x)| *lane = each(*lane, x));
+            }
+            if whole < count {
+                let xs = input.block::<LANES>(whole * stride);
+                for (at, (lane, &x)) in lanes.iter_mut().zip(&xs).enumerate() {
+                    *lane = if at < last { each(*lane, x) } else { *lane };
+                }
+            }
+            match results.get_mut(at) {
+                Some(result) => *result = join(*result, joined(lanes, join)),
+                None => *all = lanes,
             }
         }
-        *all = lanes;
     }
+}
+
+/// All lanes joined in one, halves with each other. The compiler knows sums and extremes of
+/// integers one by one.
+#[inline(always)]
+fn joined<S: Element>(mut lanes: [S; LANES], join: &impl Fn(S, S) -> S) -> S {
+    if !is_float::<S>() {
+        return lanes[1..].iter().fold(lanes[0], |all, &lane| join(all, lane));
+    }
+    // All of it known, for the compiler to make vectors of.
+    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16, 2, 1] {
+        for lane in 0..half {
+            lanes[lane] = join(lanes[lane], lanes[lane + half]);
+        }
+    }
+    lanes[0]
 }
 
 /// Sums of floats along the axes of a reduction.
@@ -505,7 +569,7 @@ impl IntegerSums {
         &self,
         input: In<'_, T>,
         scratch: &'s mut [i32],
-    ) -> Result<&'s [i32], String> {
+    ) -> Result<&'s mut [i32], String> {
         let Self { isa, reduction, steps } = self;
         poll::fill(scratch, 0)?;
         let (sums, partial) = scratch.split_at_mut(reduction.shape.elements().min(scratch.len()));
@@ -517,6 +581,13 @@ impl IntegerSums {
         }
         Ok(sums)
     }
+}
+
+/// Returns whether the order of operations makes a difference.
+#[inline(always)]
+fn is_float<S: Element>() -> bool {
+    let of = TypeId::of::<S>();
+    of == TypeId::of::<f32>() || of == TypeId::of::<f64>() || of == TypeId::of::<f16>()
 }
 
 #[cfg(test)]
@@ -570,6 +641,35 @@ mod tests {
                 let mut scratch = vec![9; sums.scratch_elements()];
                 let got = sums.compute(In::of(&integers), &mut scratch).unwrap();
                 assert!(got.iter().zip(&want).all(|(&sum, &x)| sum == truncate(x)), "{axes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_any_length_are_folded() {
+        for columns in (30..70).chain([127, 128, 129, 200, 320, poll::CHUNK, poll::CHUNK + 1]) {
+            for rows in 1..=if columns > 320 { 2 } else { 5 } {
+                let numbers = (0..1009i16).cycle().step_by(389).map(|x| x - 500);
+                let numbers: Vec<i16> = numbers.take(rows * columns).collect();
+                let floats: Vec<f32> = numbers.iter().map(|&x| x.into()).collect();
+                let shape = Shape::new([rows, columns]).unwrap();
+                let reduction = Reduction::new(&shape, &[1], false).unwrap();
+                let want = numbers.chunks(columns);
+                let sums: Vec<i64> =
+                    want.clone().map(|row| row.iter().copied().map(i64::from).sum()).collect();
+                let most: Vec<i16> = want.clone().map(|row| *row.iter().max().unwrap()).collect();
+                let least: Vec<f32> = want.map(|row| (*row.iter().min().unwrap()).into()).collect();
+                for isa in Isa::all() {
+                    let mut got = vec![0i64; rows];
+                    reduction.add(isa, In::of(&numbers), &mut got, i64::from);
+                    assert_eq!(got, sums, "{rows} of {columns}, {isa:?}");
+                    let mut got = vec![i16::MIN; rows];
+                    reduction.extremes(isa, In::of(&numbers), &mut got, i16::MIN, true);
+                    assert_eq!(got, most, "{rows} of {columns}, {isa:?}");
+                    let mut got = vec![f32::MAX; rows];
+                    reduction.extremes(isa, In::of(&floats), &mut got, f32::MAX, false);
+                    assert_eq!(got, least, "{rows} of {columns}, {isa:?}");
+                }
             }
         }
     }

@@ -252,7 +252,7 @@ pub(super) fn fixed_byte(
 }
 
 /// The numbers that a byte may be, and distances between them.
-const BYTES: usize = 256;
+pub(super) const BYTES: usize = 256;
 
 /// The shares of a row of fewer than 256 bytes: looked up one by one, scaled in vectors.
 struct ByteShares<'a> {
@@ -444,30 +444,61 @@ impl Loop for LongByteShares<'_> {
     #[inline(always)]
     fn run(self) {
         let ByteShares { from, to, flip, exps, addends } = self.0;
-        let Some(max) = largest(from, flip) else { return };
-        // Distances are those of the bytes as they lie.
-        let max = max ^ flip;
-        let mut sum = 0i32;
-        for start in (0..from.len()).step_by(poll::CHUNK) {
-            let end = from.len().min(start + poll::CHUNK);
-            if poll::work(end - start).is_err() {
-                return;
-            }
-            let addend = |q| addends[distance(max, q)];
-            sum = from.slice(start..end).iter().fold(sum, |sum, q| sum.wrapping_add(addend(q)));
-        }
+        let row = Distant { from, to, flip, addends };
+        let Some((max, sum)) = row.sum() else { return };
         let share = share_of(sum);
         let mut shares = [0u8; BYTES];
         for (to, &exp) in shares.iter_mut().zip(exps) {
             *to = share.apply(exp).clamp(0, 255).to_le_bytes()[0] ^ flip;
         }
+        row.look_up(max, &shares);
+    }
+}
+
+/// A row of bytes whose results depend on their distances to the largest, and on a sum.
+#[derive(Clone, Copy)]
+pub(super) struct Distant<'a> {
+    pub(super) from: In<'a, u8>,
+    pub(super) to: Out<'a, u8>,
+    /// Bits that make a byte unsigned.
+    pub(super) flip: u8,
+    /// What is added up of a byte, by its distance.
+    pub(super) addends: &'a [i32; BYTES],
+}
+
+impl Distant<'_> {
+    /// The largest byte as it lies, and the sum; `None` where there is no byte, or the work has to
+    /// end.
+    #[inline(always)]
+    pub(super) fn sum(self) -> Option<(u8, i32)> {
+        let Self { from, flip, addends, .. } = self;
+        let max = largest(from, flip)? ^ flip;
+        let mut sum = 0i32;
+        for start in (0..from.len()).step_by(poll::CHUNK) {
+            let end = from.len().min(start + poll::CHUNK);
+            poll::work(end - start).ok()?;
+            let addend = |q| addends[distance(max, q)];
+            sum = from.slice(start..end).iter().fold(sum, |sum, q| sum.wrapping_add(addend(q)));
+        }
+        Some((max, sum))
+    }
+
+    /// Looks up the result of each byte by its distance, as far as the work goes on.
+    #[inline(always)]
+    pub(super) fn look_up(self, max: u8, results: &[u8; BYTES]) {
+        /// Bytes that are written at a time.
+        const BLOCK: usize = 16;
+        let Self { from, to, .. } = self;
         for start in (0..from.len()).step_by(poll::CHUNK) {
             let end = from.len().min(start + poll::CHUNK);
             if poll::work(end - start).is_err() {
                 return;
             }
-            let (from, to) = (from.slice(start..end), to.slice(start..end));
-            from.iter().enumerate().for_each(|(at, q)| to.set(at, shares[distance(max, q)]));
+            let whole = start + (end - start) / BLOCK * BLOCK;
+            for at in (start..whole).step_by(BLOCK) {
+                to.set_block(at, from.block::<BLOCK>(at).map(|q| results[distance(max, q)]));
+            }
+            (whole..end).for_each(|at| to.set(at, results[distance(max, from.get(at))]));
         }
     }
 }

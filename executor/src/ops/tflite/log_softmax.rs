@@ -1,13 +1,13 @@
 //! LOG_SOFTMAX over the last dimension: FLOAT32, and bytes in fixed point.
 
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot};
+use nnburst_kernels::tensor::quant::{Multiplier, fixed, rdbpot, round_half_away};
 use nnburst_kernels::tensor::{OpError, Out, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, cut, f32_of, f64_of, low, round_i32};
+use super::math::{Stored, cut, f32_of, f64_of, low};
 use crate::lowering::Lowered;
-use crate::ops::softmax::{FEW, ROWS, SideBySide};
+use crate::ops::softmax::{BYTES, Distant, FEW, ROWS, SideBySide};
 
 /// Bits before the point of differences and of their logarithms.
 const DIFFERENCE_BITS: i32 = 5;
@@ -44,35 +44,49 @@ pub(super) fn log_softmax(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let Some(steps) = Steps::of(&input, &result)? else {
         return in_floats(call, &input, &result);
     };
-    let powers: [i32; 256] = std::array::from_fn(|below| steps.power(below));
-    let distances: [i32; 256] = std::array::from_fn(|below| steps.distance(below));
+    let powers: [i32; BYTES] = std::array::from_fn(|below| steps.power(below));
+    let distances: [i32; BYTES] = std::array::from_fn(|below| steps.distance(below));
     let (isa, side_by_side) = (call.isa(), if depth <= FEW { rows / ROWS } else { 0 });
     let flip = if input.kind == ElementKind::I8 { 0x80 } else { 0 };
-    by_kind!(input.kind, [I8 i8, U8 u8], T => call.step(&shape, move |io| {
-        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+    call.step(&shape, move |io| {
+        let (from, to) = (io.input::<u8>(0), io.output::<u8>(0));
         for block in poll::each(0..side_by_side, ROWS * (8 + 4 * depth)) {
             let own = block * ROWS * depth..(block + 1) * ROWS * depth;
             let (from, to) = (from.slice(own.clone()), to.slice(own));
-            let rows = SideBySide { from: from.cast(), count: depth, flip };
-            let to = to.cast();
+            let rows = SideBySide { from, count: depth, flip };
             isa.run(Logarithms { rows, to, steps, powers: &powers, distances: &distances });
         }
-        for row in poll::each(side_by_side * ROWS..rows, 60 + 4 * depth) {
-            let values = from.slice(row * depth..(row + 1) * depth);
-            let most = values.iter().map(T::wide).max().unwrap_or(0);
-            let below = |value: T| place(most - value.wide());
-            let power = |value| powers[below(value)];
-            let log = Steps::log(values.iter().map(power).fold(0, i32::wrapping_add));
-            let least = steps.least(log);
-            let to = to.slice(row * depth..(row + 1) * depth);
-            to.fill(values.iter().map(|value| {
-                let below = below(value);
-                T::stored(steps.stored(below, distances[below], log, least))
-            }));
+        for row in poll::each(side_by_side * ROWS..rows, 2 * BYTES) {
+            let own = row * depth..(row + 1) * depth;
+            let (from, to) = (from.slice(own.clone()), to.slice(own));
+            let row = Distant { from, to, flip, addends: &powers };
+            isa.run(RowLogarithms { row, steps, distances: &distances });
         }
         Ok(())
-    }));
+    });
     Ok(())
+}
+
+/// The results of one row.
+struct RowLogarithms<'a> {
+    row: Distant<'a>,
+    steps: Steps,
+    distances: &'a [i32; BYTES],
+}
+
+impl Loop for RowLogarithms<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { row, steps, distances } = self;
+        let Some((max, sum)) = row.sum() else { return };
+        let log = Steps::log(sum);
+        let least = steps.least(log);
+        let mut results = [0u8; BYTES];
+        for (below, (to, &distance)) in results.iter_mut().zip(distances).enumerate() {
+            *to = steps.stored(below, distance, log, least).to_le_bytes()[0];
+        }
+        row.look_up(max, &results);
+    }
 }
 
 /// The results of rows side by side: the logarithm of a row by itself takes longer than all else.
@@ -80,8 +94,8 @@ struct Logarithms<'a> {
     rows: SideBySide<'a>,
     to: Out<'a, u8>,
     steps: Steps,
-    powers: &'a [i32; 256],
-    distances: &'a [i32; 256],
+    powers: &'a [i32; BYTES],
+    distances: &'a [i32; BYTES],
 }
 
 impl Loop for Logarithms<'_> {
@@ -112,12 +126,6 @@ impl Loop for Logarithms<'_> {
     }
 }
 
-/// The place of a difference of two bytes.
-#[inline(always)]
-fn place(below: i32) -> usize {
-    usize::from(below.to_le_bytes()[0])
-}
-
 /// Bytes of a scale that fixed point has no bits for, which ends the process of the interpreter's
 /// reference kernel: by floats, as its other kernel, in the order of its operations.
 fn in_floats(call: &mut OperatorCall<'_, '_>, input: &Arg, result: &Arg) -> Lowered {
@@ -136,7 +144,7 @@ fn in_floats(call: &mut OperatorCall<'_, '_>, input: &Arg, result: &Arg) -> Lowe
             let output = output.slice(row * depth..(row + 1) * depth);
             output.fill(values.iter().map(|value| {
                 let real = scale / to * f32_of(value.wide()) - least;
-                let stored = round_i32(real.round_ties_even()).saturating_add(zero_point);
+                let stored = round_half_away(real.round_ties_even()).saturating_add(zero_point);
                 T::stored(stored.clamp(min, max))
             }));
         }

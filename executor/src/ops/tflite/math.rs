@@ -1,6 +1,6 @@
 //! Numbers as TFLite's kernels convert and round them.
 
-use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::{Multiplier, round_half_away};
 use nnburst_kernels::tensor::{In, Out};
 
 use super::arg::{Arg, ElementKind, by_kind};
@@ -16,12 +16,6 @@ pub(super) fn f32_of(x: i32) -> f32 {
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
 pub(super) fn f64_of(x: i64) -> f64 {
     x as f64
-}
-
-/// The nearest integer, halves away from zero; saturated.
-#[expect(clippy::cast_possible_truncation, reason = "saturating, and NaN is 0")]
-pub(super) fn round_i32(x: f32) -> i32 {
-    x.round() as i32
 }
 
 /// The nearest integer of a double, halves away from zero; saturated.
@@ -214,7 +208,8 @@ pub(super) fn table(input: &Arg, result: &Arg, f: impl Fn(f32) -> f32) -> [u8; 2
             i32::from(byte)
         };
         let real = f(input.scale * f32_of(stored - input.zero_point));
-        let rescaled = round_i32(real * (1.0 / result.scale)).saturating_add(result.zero_point);
+        let rescaled =
+            round_half_away(real * (1.0 / result.scale)).saturating_add(result.zero_point);
         let [low, ..] = rescaled.clamp(min, max).to_le_bytes();
         low
     })

@@ -1,5 +1,6 @@
 //! Operations that take tensors apart along an axis, and put them together.
 
+use nnburst_kernels::tensor::quant::round_half_away;
 use nnburst_kernels::tensor::{OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, sizes};
@@ -112,7 +113,7 @@ fn requantised(input: &Arg, result: &Arg) -> Option<[u8; 256]> {
     let bias = super::math::f32_of(-input.zero_point) * scale;
     Some(std::array::from_fn(|byte| {
         let value = super::math::f32_of(i32::try_from(byte).unwrap_or(0)) * scale + bias;
-        let stored = super::math::round_i32(value).saturating_add(result.zero_point);
+        let stored = round_half_away(value).saturating_add(result.zero_point);
         u8::try_from(stored.clamp(0, 255)).unwrap_or(0)
     }))
 }

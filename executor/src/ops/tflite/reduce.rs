@@ -1,11 +1,11 @@
 //! Reductions over any axes.
 
 use nnburst_kernels::kernels::plain::Loop;
-use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::{BranchlessMultiplier, Multiplier, round_half_away};
 use nnburst_kernels::tensor::{Element, In, OpError, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, by_kind, refused};
-use super::math::{Stored, apply_wide, f32_of, f64_of, low, round_i32};
+use super::math::{Stored, apply_wide, f32_of, f64_of, low};
 use crate::lowering::Lowered;
 use crate::ops::reduce::{emit, extreme as extreme_of, same};
 use crate::ops::reduction::{IntegerSums, RealSums, Reduction};
@@ -23,16 +23,6 @@ struct Groups {
 impl Groups {
     fn count(&self) -> usize {
         self.reduced.iter().map(|&(extent, _)| extent).product()
-    }
-
-    /// Returns whether the elements of each result lie one behind the other.
-    fn are_rows(&self) -> bool {
-        let mut step = 1;
-        self.reduced.iter().rev().filter(|&&(extent, _)| extent != 1).all(|&(extent, stride)| {
-            let follows = stride == step;
-            step *= extent;
-            follows
-        })
     }
 
     fn place(axes: &[(usize, usize)], mut at: usize) -> usize {
@@ -107,7 +97,7 @@ pub(super) fn sum(call: &mut OperatorCall<'_, '_>, is_mean: bool) -> Lowered {
             integer_sum::<i64>(call, &input, finish)
         }
         ElementKind::I8 | ElementKind::U8 | ElementKind::I16 => {
-            stored_sum(call, &input, &result, groups, is_mean)
+            stored_sum(call, &input, &result, count, is_mean)
         }
         kind => Err(refused(0, kind).into()),
     }
@@ -156,10 +146,9 @@ fn stored_sum(
     call: &mut OperatorCall<'_, '_>,
     input: &Arg,
     result: &Arg,
-    groups: Groups,
+    count: usize,
     is_mean: bool,
 ) -> Lowered {
-    let count = groups.count();
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
     let mut multiplier = Multiplier::new(f64::from(input.scale) / f64::from(result.scale));
     if is_mean && count > 0 {
@@ -168,91 +157,84 @@ fn stored_sum(
         multiplier.fraction = low((i64::from(multiplier.fraction) << shift) / whole);
         multiplier.shift -= shift;
     }
-    let (from_zero, to_zero) = (input.zero_point, result.zero_point);
-    let (min, max) = result.kind.range();
-    let scale = input.scale / result.scale;
-    let bias = f32_of(-from_zero) * scale * f32_of(low(whole));
-    let finish = move |sum: i64| {
-        let scaled = match is_mean {
-            true => multiplier.apply(low(sum)),
-            false => round_i32(f32_of(low(sum + whole * i64::from(from_zero))) * scale + bias),
-        };
-        scaled.saturating_add(to_zero).clamp(min, max)
+    let (from_zero, scale) = (input.zero_point, input.scale / result.scale);
+    let scaled = match is_mean {
+        true => Scaled::Mean {
+            multiplier: multiplier.into(),
+            offset: low(whole * i64::from(from_zero)),
+        },
+        false => Scaled::Sum { scale, bias: f32_of(-from_zero) * scale * f32_of(low(whole)) },
     };
-    let (isa, are_rows) = (call.isa(), groups.are_rows());
-    if (!are_rows || count <= SHORT_ROW) && count <= EXACT_SUMS {
-        let label = compiled(isa, "tflite_sum", &input.shape, 0);
-        let sums = IntegerSums::new(isa, reduction(call, input)?);
-        let bytes = sums.scratch_elements() * size_of::<i32>();
-        by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
-            call.emit_with_scratch(label, bytes, move |mut io| {
-                let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-                let sums = sums.compute(from, io.scratch_slice::<i32>())?;
-                to.fill(sums.iter().map(|&sum| {
-                    T::stored(finish(i64::from(sum) - whole * i64::from(from_zero)))
-                }));
-                Ok(())
-            });
-        });
-        return Ok(());
-    }
-    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => call.step(&input.shape, move |io| {
-        let (from, to) = (io.input::<T>(0), io.output::<T>(0));
-        for at in poll::each(0..to.len(), 2 * count) {
-            let sum = if are_rows {
-                let (row, mut sum) = (from.slice(at * count..(at + 1) * count), 0);
-                isa.run(RowSum { row, sum: &mut sum });
-                sum - whole * i64::from(from_zero)
-            } else {
-                groups.fold(from, at, 0i64, |sum, x| sum + i64::from(x.wide() - from_zero))
+    let finish = Finish { scaled, zero_point: result.zero_point, range: result.kind.range() };
+    let (isa, reduction) = (call.isa(), reduction(call, input)?);
+    by_kind!(input.kind, [I8 i8, U8 u8, I16 i16], T => {
+        if i32::try_from(count.saturating_mul(1 << T::BITS)).is_err() {
+            let add = |of: &Reduction, isa, input: In<'_, T>, sums: &mut [i64]| {
+                of.fold(isa, input, sums, 0, |sum: i64, x| sum + i64::from(x.wide()), |a, b| a + b);
             };
-            to.set(at, T::stored(finish(sum)));
+            return emit(call, reduction, 0i64, add, move |sum| T::stored(finish.of(low(sum))));
         }
-        Ok(())
-    }));
+        let label = compiled(isa, "tflite_sum", &input.shape, 0);
+        let sums = IntegerSums::new(isa, reduction);
+        let bytes = sums.scratch_elements() * size_of::<i32>();
+        call.emit_with_scratch(label, bytes, move |mut io| {
+            let (from, to) = (io.input::<T>(0), io.output::<T>(0));
+            let sums = sums.compute(from, io.scratch_slice::<i32>())?;
+            isa.run(FinishAll { finish, sums });
+            to.fill(sums.iter().map(|&sum| T::stored(sum)));
+            Ok(())
+        });
+    });
     Ok(())
 }
 
-/// Elements of a row that is added together with others.
-const SHORT_ROW: usize = 32;
-
-/// Stored values whose sum 32 bits hold, whatever they are.
-const EXACT_SUMS: usize = 1 << 15;
-
-/// The sum of a row of stored values.
-struct RowSum<'a, T> {
-    row: In<'a, T>,
-    sum: &'a mut i64,
+/// What becomes of a sum of stored values, which 32 bits hold.
+#[derive(Clone, Copy, Debug)]
+struct Finish {
+    scaled: Scaled,
+    zero_point: i32,
+    range: (i32, i32),
 }
 
-impl<T: Stored> Loop for RowSum<'_, T> {
+#[derive(Clone, Copy, Debug)]
+enum Scaled {
+    /// `offset` is as many zero points.
+    Mean {
+        multiplier: BranchlessMultiplier,
+        offset: i32,
+    },
+    Sum {
+        scale: f32,
+        bias: f32,
+    },
+}
+
+impl Finish {
+    #[inline(always)]
+    fn of(self, sum: i32) -> i32 {
+        let scaled = match self.scaled {
+            Scaled::Mean { multiplier, offset } => multiplier.apply(sum.wrapping_sub(offset)),
+            Scaled::Sum { scale, bias } => round_half_away(f32_of(sum) * scale + bias),
+        };
+        scaled.saturating_add(self.zero_point).clamp(self.range.0, self.range.1)
+    }
+}
+
+/// Sums in the place of which are put the stored values that become of them.
+struct FinishAll<'a> {
+    finish: Finish,
+    sums: &'a mut [i32],
+}
+
+impl Loop for FinishAll<'_> {
     #[inline(always)]
     fn run(self) {
-        /// Elements of a block, and of as many blocks as 32 bits hold the sums of.
-        const BLOCK: usize = 64;
-        const EXACT: usize = BLOCK << 14;
-        let Self { row, sum } = self;
-        let whole = row.len() / BLOCK * BLOCK;
-        for start in (0..whole).step_by(EXACT) {
-            let mut sums = [0i32; BLOCK];
-            for at in (start..whole.min(start + EXACT)).step_by(BLOCK) {
-                let block = row.block::<BLOCK>(at);
-                sums.iter_mut().zip(&block).for_each(|(sum, &x)| *sum += x.wide());
-            }
-            *sum += sums.iter().map(|&sum| i64::from(sum)).sum::<i64>();
+        let Self { finish, sums } = self;
+        // A loop each: with the choice within, neither becomes vectors.
+        match finish.scaled {
+            Scaled::Mean { .. } => sums.iter_mut().for_each(|sum| *sum = finish.of(*sum)),
+            Scaled::Sum { .. } => sums.iter_mut().for_each(|sum| *sum = finish.of(*sum)),
         }
-        let rest = row.len() - whole;
-        if whole == 0 || rest == 0 {
-            *sum += row.slice(whole..row.len()).iter().map(|x| i64::from(x.wide())).sum::<i64>();
-            return;
-        }
-        // A block that lies over the one before, of which the last ones count.
-        let block = row.block::<BLOCK>(row.len() - BLOCK);
-        let mut last = [0i32; BLOCK];
-        for (at, (last, &x)) in last.iter_mut().zip(&block).enumerate() {
-            *last = if at < BLOCK - rest { 0 } else { x.wide() };
-        }
-        *sum += i64::from(last.iter().sum::<i32>());
     }
 }
 

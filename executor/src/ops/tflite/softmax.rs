@@ -2,11 +2,11 @@
 //! fixed point.
 
 use half::f16;
-use nnburst_kernels::tensor::quant::Multiplier;
+use nnburst_kernels::tensor::quant::{Multiplier, round_half_away};
 use nnburst_kernels::tensor::{OpError, Quantised, poll};
 
 use super::arg::{Arg, ElementKind, OperatorCall, refused};
-use super::math::{Stored, f32_of, low, round_i32};
+use super::math::{Stored, f32_of, low};
 use super::tables::{between, wide_table_f64};
 use crate::lowering::Lowered;
 use crate::ops::softmax::{exponentials, fixed_byte, real};
@@ -69,7 +69,7 @@ fn bytes<T: Quantised + Stored>(
             let inverse = 1.0 / (sum * scale);
             let to = to.slice(row * depth..(row + 1) * depth);
             to.fill(values.iter().map(|value| {
-                let share = round_i32(power(value) * inverse).saturating_add(zero_point);
+                let share = round_half_away(power(value) * inverse).saturating_add(zero_point);
                 T::stored(share.clamp(min, max))
             }));
         }

@@ -1,6 +1,8 @@
 //! Functions over 16-bit values as TFLite has them: 513 points, and straight lines between them.
 
-use super::math::{Stored, f32_of, f64_of, round_f64, round_i32};
+use nnburst_kernels::tensor::quant::round_half_away;
+
+use super::math::{Stored, f32_of, f64_of, round_f64};
 
 /// A quantisation: scale and zero point.
 pub(super) type Scale<Real> = (Real, i32);
@@ -41,7 +43,7 @@ macro_rules! tables {
 tables! {
     /// Points of a function over 16-bit values, each corrected by half of what a straight line
     /// errs by in the middle to the next.
-    wide_table f32 f32_of, round_i32;
+    wide_table f32 f32_of, round_half_away;
     /// As [`wide_table`], in double precision, which TFLite has for the tables of SOFTMAX alone.
     wide_table_f64 f64 |x: i32| f64_of(i64::from(x)), round_f64;
 }

@@ -4,12 +4,12 @@ use half::f16;
 use nnburst_kernels::kernels::plain::map;
 use nnburst_kernels::kernels::spans::in_chunks;
 use nnburst_kernels::kernels::transcendental_f32::Function;
-use nnburst_kernels::tensor::quant::{Multiplier, fixed};
+use nnburst_kernels::tensor::quant::{Multiplier, fixed, round_half_away};
 use nnburst_kernels::tensor::{Element, OpError, poll};
 
 use super::arg::{Activation, Arg, ElementKind, OperatorCall, by_kind, refused};
 use super::convert::each_integer;
-use super::math::{Stored, cut_i32, f32_of, low, round_i32, table};
+use super::math::{Stored, cut_i32, f32_of, low, table};
 use super::tables::{between, wide_table};
 use crate::lowering::Lowered;
 use crate::ops::unary::emit_map;
@@ -273,7 +273,7 @@ pub(super) fn relu_0_to_1(call: &mut OperatorCall<'_, '_>) -> Lowered {
         return each(call, &input, |x: f32| x.clamp(0.0, 1.0));
     }
     let (min, max) = result.kind.range();
-    let stored = |real: f32| result.zero_point.saturating_add(round_i32(real / result.scale));
+    let stored = |real: f32| result.zero_point.saturating_add(round_half_away(real / result.scale));
     let (min, max) = (min.max(stored(0.0)), max.min(stored(1.0)));
     let to = Multiplier::new(f64::from(input.scale / result.scale));
     let points = (input.zero_point, result.zero_point);
@@ -340,7 +340,7 @@ impl Scale16 {
     /// Scales that are powers of two down to `2^-12` need none; others get 16 bits of multiplier.
     fn of(input: &Arg, integer_bits: i32) -> Self {
         let log = input.scale.log2();
-        let rounded = round_i32(log);
+        let rounded = round_half_away(log);
         let is_power = (log - f32_of(rounded)).abs() < 1e-3;
         let fraction_bits = 15 - integer_bits;
         let exact = is_power && -rounded == fraction_bits;
