@@ -128,3 +128,33 @@ fn a_factor_of_one_among_other_steps_of_its_row_changes_nothing() {
         }
     }
 }
+
+#[test]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn subnormal_numbers_count_as_zero_in_a_run_and_not_behind_it() {
+    use std::hint::black_box;
+
+    const COLUMNS: u32 = 128;
+    // Enough rows for several threads to share.
+    const ROWS: u32 = 256;
+    let (rows, columns) = (ROWS as usize, COLUMNS as usize);
+    let (small, large) = (2f32.powi(-140), 2f32.powi(-110));
+    let xs: Vec<f32> =
+        (0..rows * columns).map(|at| if at.is_multiple_of(3) { small } else { large }).collect();
+    for factor in [2f32.powi(30), 2f32.powi(-30)] {
+        let mut weights = vec![0.0; columns * columns];
+        (0..columns).for_each(|row| weights[row * columns + row] = factor);
+        // An operand of the one factor, a result of the other.
+        let want: Vec<f32> =
+            xs.iter().map(|&x| if x == small || factor < 1.0 { 0.0 } else { x * factor }).collect();
+        let model = product(ROWS, COLUMNS, &weights);
+        for isa in Isa::all() {
+            for threads in [1, 2] {
+                let options = CompileOptions { isa: Some(isa), threads, ..Default::default() };
+                let plan = Plan::compile(&model, &options).unwrap();
+                assert_eq!(run(&plan, &xs), want, "{factor}, {isa:?}, {threads} threads");
+            }
+        }
+        assert_ne!(black_box(small) * black_box(2.0), 0.0, "the caller's own arithmetic");
+    }
+}

@@ -154,6 +154,9 @@ pub(crate) struct BenchArgs {
     /// --period each at its own moment of it.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) streams: u16,
+    /// Float inputs lie between minus this and this; 1e-40 is a signal that has faded away.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) amplitude: f32,
     /// Say where the time goes instead: a row per step of the plan, computed in this process, with
     /// its share of what this machine could do.
     #[arg(long)]

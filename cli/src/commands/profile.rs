@@ -39,7 +39,7 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<Profile, Failure> {
     let mut inputs: Vec<Vec<u8>> = vec![Vec::new(); source.model.main.input_indexes.len()];
     for (at, operand) in source.inputs() {
         if let Some(input) = inputs.get_mut(at) {
-            *input = sample(operand);
+            *input = sample(operand, args.amplitude);
         }
     }
     for state in &source.states {

@@ -53,7 +53,7 @@ fn run_model(args: &TraceArgs, spans: &Spans) -> Result<TimePoint, Failure> {
     let device = open_device(&args.engine)?;
     let source = source.instead_for(&device)?.unwrap_or(source);
     let mut session = ModelSession::open(&device, &source, &args.engine)?;
-    fill_inputs(&mut session, &source)?;
+    fill_inputs(&mut session, &source, 1.0)?;
     for _ in 0..(args.runs / 10).clamp(3, 1000) {
         session.step()?;
     }

@@ -21,6 +21,7 @@ use crate::lowering::graph::MAIN;
 use crate::lowering::{CompileError, Control, RunError};
 use crate::plan::{Plan, Stage};
 use arguments::Sink;
+use nnburst_kernels::simd::flush_subnormals;
 use nnburst_kernels::tensor::NoMemory;
 use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::poll::Halt;
@@ -190,13 +191,15 @@ impl Session {
         let control = &Control::default();
         let warm_up = Some(WarmUp { is_over });
         let mut orders = Orders { control, team: None, times: None, warm_up };
-        let ran = self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders);
+        let mut sink = Sink::Given(outputs);
+        let ran =
+            flush_subnormals(|| self.runner.run(&self.context, inputs, &mut sink, &mut orders));
         // What fails with values that mean nothing would do so each time, and make words of it.
         self.warms_up = matches!(ran, Ok(()) | Err(RunError::Stopped));
     }
 
     /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the
-    /// system.
+    /// system. Floats below 2^-126 count as 0, as [`flush_subnormals`] has it.
     ///
     /// # Errors
     /// See [`RunError`]; outputs may then be partly written.
@@ -236,9 +239,9 @@ impl Session {
             self.team = Some(Team::new(size, self.context.budget.as_ref()));
         }
         let mut orders = Orders { control, team: self.team.as_mut(), times, warm_up: None };
-        poll::under(control, || {
-            self.runner.run(&self.context, inputs, &mut Sink::Given(outputs), &mut orders)
-        })?;
+        let mut sink = Sink::Given(outputs);
+        let run = || self.runner.run(&self.context, inputs, &mut sink, &mut orders);
+        poll::under(control, || flush_subnormals(run))?;
         match &self.context.weights {
             Some(weights) if weights.is_corrupt() => Err(CompileError::Cache.into()),
             _ => Ok(()),

@@ -155,7 +155,7 @@ fn measure(args: &BenchArgs, source: &ModelSource) -> Result<(Report, Missed), F
                 crate::failure::warn(&warning);
             }
         }
-        fill_inputs(&mut session, source)?;
+        fill_inputs(&mut session, source, args.amplitude)?;
         sessions.push(session);
     }
     let measured = series::measure(args, &mut sessions, device.driver_process(), &source.name)?;
@@ -257,18 +257,23 @@ impl Figures {
 }
 
 /// Fills all inputs but the states.
-pub(crate) fn fill_inputs(session: &mut ModelSession, source: &ModelSource) -> Result<(), Failure> {
+pub(crate) fn fill_inputs(
+    session: &mut ModelSession,
+    source: &ModelSource,
+    amplitude: f32,
+) -> Result<(), Failure> {
     for (at, operand) in source.inputs() {
-        session.write(at, &sample(operand))?;
+        session.write(at, &sample(operand, amplitude))?;
     }
     Ok(())
 }
 
-/// Bytes that are neither zero nor all alike, and that are finite small numbers in every float
-/// type.
-pub(crate) fn sample(operand: &Operand) -> Vec<u8> {
+/// Bytes that are neither zero nor all alike, and that are numbers between plus and minus the
+/// amplitude in every float type.
+pub(crate) fn sample(operand: &Operand, amplitude: f32) -> Vec<u8> {
     let length = byte_len(operand).unwrap_or(0);
-    let unit = |at: usize| f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0;
+    let unit =
+        |at: usize| (f32::from(u8::try_from(at % 251).unwrap_or(0)) / 125.5 - 1.0) * amplitude;
     match operand.kind {
         OperandType::TensorFloat32 => {
             (0..length / 4).flat_map(|at| unit(at).to_le_bytes()).collect()

@@ -9,6 +9,7 @@
 //!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
 //!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
+//!   subnormals   arithmetic that takes the least numbers for 0
 //!   tiles        shapes of the tiles that AMX multiplies bytes by
 //!   turn         squares of bytes whose rows become columns
 //! ```
@@ -42,6 +43,7 @@ mod kernel;
 pub mod requantise;
 #[cfg(target_arch = "x86_64")]
 mod signal_stack;
+mod subnormals;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 pub mod turn;
@@ -54,6 +56,7 @@ pub(crate) mod vector_i32;
 pub(crate) use isa::Amx;
 pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
 pub(crate) use kernel::{Kernel, Simd};
+pub use subnormals::flush_subnormals;
 pub(crate) use variants::{TableRow, rows, variants};
 pub use variants::{Variant, Variants};
 pub(crate) use vector_f32::HALF_ROOT;

@@ -46,12 +46,16 @@ impl Real for f32 {
 impl Real for f16 {
     #[inline(always)]
     fn to_f32(self) -> f32 {
+        const LEAST: u32 = 0x3880_0000; // the least normal number, 2^-14
         let (sign, rest) = (u32::from(self.to_bits() & 0x8000), u32::from(self.to_bits() & 0x7FFF));
-        // The exponent is 112 less; subnormal numbers become normal ones.
-        let scaled = f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000);
+        // The exponent is 112 more. A subnormal number is what its bits make of the least normal
+        // one, less that: no float here is a subnormal one.
+        let above_least = f32::from_bits((rest << 13).wrapping_add(LEAST)) - f32::from_bits(LEAST);
+        let normal = (rest << 13).wrapping_add(112 << 23);
+        let scaled = if rest < 0x400 { above_least.to_bits() } else { normal };
         let infinite = if rest >= 0x7C00 { 0x7F80_0000 } else { 0 };
         let quiet = if rest > 0x7C00 { 0x0040_0000 } else { 0 };
-        f32::from_bits(sign << 16 | scaled.to_bits() | infinite | quiet)
+        f32::from_bits(sign << 16 | scaled | infinite | quiet)
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
+use nnburst_kernels::simd::flush_subnormals;
 use nnburst_kernels::tensor::{AlignedBytes, OpError, poll};
 
 use crate::lowering::Io;
@@ -57,7 +58,8 @@ pub(in crate::plan) fn fold(
     let slots = [SlotMemory::of(arena.view_mut())];
     for step in std::mem::take(&mut own.steps) {
         let step = layout.step(step);
-        step.work.run(Io::new(&slots, &step)).map_err(OpError::rule)?;
+        let ran = flush_subnormals(|| step.work.run(Io::new(&slots, &step)));
+        ran.map_err(OpError::rule)?;
     }
     for (value, local, len) in results {
         let (_, start) = layout.home(local - first_local);

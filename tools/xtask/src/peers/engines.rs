@@ -13,6 +13,8 @@ use super::rows::{ModelOrigin, PeerRow, What};
 const PACKAGES: [&str; 2] = ["numpy", "ai-edge-litert==2.3.0"];
 /// Calls of a round, at most.
 const RUNS: u32 = 20_000;
+/// Inputs that are subnormal, and so is what is made of them.
+const FAINT: f32 = 1e-40;
 /// Milliseconds and least calls of a paced measurement.
 const PACED_MS: f64 = 2000.0;
 const PACED_CALLS: f64 = 100.0;
@@ -77,6 +79,7 @@ impl Engines {
             let model = Model { folder, name };
             let round = match row.what {
                 What::Calls => self.back_to_back(model, budget)?,
+                What::Faint => self.faint(model, budget)?,
                 What::Paced(period) => self.paced(model, period)?,
                 What::Preparing { cached } => self.preparing(model, cached)?,
             };
@@ -88,13 +91,29 @@ impl Engines {
 
     fn back_to_back(&self, model: Model<'_>, budget: f64) -> Result<Round, String> {
         let peer = ask(self.worker(model, RUNS, budget));
-        let peer = peer.or_else(|_| ask(self.interpreter(model, RUNS, budget)))?;
-        let peer = number(&peer, &["median_us"])?;
-        // As many calls as take about as long.
-        let runs = (budget * 1e6 / peer).clamp(20.0, f64::from(RUNS)).round();
+        let peer = peer.or_else(|_| ask(self.interpreter(model, budget, 1.0)))?;
+        let (peer, ours) = (number(&peer, &["median_us"])?, self.bench(model));
+        Self::beside(peer, ours, budget)
+    }
+
+    fn faint(&self, model: Model<'_>, budget: f64) -> Result<Round, String> {
+        let peer = number(&ask(self.interpreter(model, budget, FAINT))?, &["median_us"])?;
+        let mut ours = self.bench(model);
+        ours.args(["--amplitude", &FAINT.to_string()]);
+        Self::beside(peer, ours, budget)
+    }
+
+    /// Ours, to measure a model in process.
+    fn bench(&self, model: Model<'_>) -> Command {
         let mut ours = self.pinned(&self.nnburst);
         ours.arg("bench").arg(model.path());
         ours.args(["--mode", "inproc", "--json", "--threads", &self.threads]);
+        ours
+    }
+
+    /// As many calls of ours as take about as long as theirs.
+    fn beside(peer: f64, mut ours: Command, budget: f64) -> Result<Round, String> {
+        let runs = (budget * 1e6 / peer).clamp(20.0, f64::from(RUNS)).round();
         ours.args(["--runs", &runs.to_string()]);
         Ok(Round { peer, ours: number(&ask(ours)?, &["latency_us", "p50"])? })
     }
@@ -102,9 +121,8 @@ impl Engines {
     /// A new process each, as where a pipeline starts: later models of a process find memory warm.
     fn preparing(&self, model: Model<'_>, cached: bool) -> Result<Round, String> {
         let peer = number(&ask(self.worker(model, 1, 0.01))?, &["load_ms"])?;
-        let mut ours = self.pinned(&self.nnburst);
-        ours.arg("bench").arg(model.path());
-        ours.args(["--mode", "inproc", "--json", "--threads", &self.threads, "--runs", "1"]);
+        let mut ours = self.bench(model);
+        ours.args(["--runs", "1"]);
         if cached {
             ours.arg("--cache");
         }
@@ -124,11 +142,12 @@ impl Engines {
 
     /// A script of ours that does the same but for looking at results, where theirs has no type for
     /// a network's inputs, or reads no golden values of theirs.
-    fn interpreter(&self, model: Model<'_>, runs: u32, budget: f64) -> Command {
+    fn interpreter(&self, model: Model<'_>, budget: f64, amplitude: f32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peers/interpreter.py");
         let mut interpreter = self.pinned(&self.python);
         interpreter.arg(script).arg(model.path().join("model.tflite"));
-        interpreter.args([&self.threads, &runs.to_string(), &budget.to_string()]);
+        interpreter.args([&self.threads, &RUNS.to_string(), &budget.to_string()]);
+        interpreter.arg(amplitude.to_string());
         interpreter
     }
 
