@@ -112,7 +112,7 @@ impl Chooser<'_> {
 
     /// Imports a subset and asks the device; the inner error has what is in the way.
     fn part(&self, subset: &Subset) -> Result<Result<GraphPart, Reasons>, ClaimError> {
-        let part = match GraphPart::import(self.source, self.host, subset) {
+        let part = match GraphPart::choose(self.source, self.host, subset) {
             Ok(part) => part,
             Err(reasons) => return Ok(Err(self.narrowed(reasons, subset))),
         };
@@ -141,7 +141,7 @@ impl Chooser<'_> {
                 inputs: operator.inputs.iter().copied().flatten().collect(),
                 outputs: operator.outputs.clone(),
             };
-            GraphPart::import(self.source, self.host, &subset).err()
+            GraphPart::choose(self.source, self.host, &subset).err()
         });
         let alone: Reasons = alone.flatten().collect();
         if alone.is_empty() { reasons } else { alone }

@@ -76,15 +76,22 @@ impl DelegateKernel {
     /// [`KernelError`].
     pub(crate) fn prepare(&mut self, host: &mut Host) -> Result<(), KernelError> {
         self.shared.origin.check().map_err(RuntimeError::from)?;
-        let Subset { inputs, outputs, .. } = &self.part.subset;
         let is_dynamic = |&tensor: &usize| host.tensor(tensor).is_some_and(|it| it.is_dynamic);
-        self.is_dynamic = inputs.iter().any(is_dynamic);
-        if self.is_dynamic {
-            outputs.iter().for_each(|&output| host.make_dynamic(output));
-            return Ok(());
+        self.is_dynamic = self.part.subset.inputs.iter().any(is_dynamic);
+        if !self.is_dynamic {
+            match self.reshape(host) {
+                // Open extents may still be resized: it is an error if they are computed with.
+                Err(KernelError::Reshaped(_)) if self.part.is_example => self.is_dynamic = true,
+                reshaped => {
+                    reshaped?;
+                    self.run()?;
+                }
+            }
         }
-        self.reshape(host)?;
-        self.run()?;
+        if self.is_dynamic {
+            let outputs = &self.part.subset.outputs;
+            outputs.iter().for_each(|&output| host.make_dynamic(output));
+        }
         Ok(())
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct GraphPart {
     pub(crate) imported: Imported,
     /// The shapes of what comes in.
     shapes: Vec<(usize, Vec<u32>)>,
+    /// True if nothing has these shapes yet.
+    pub(crate) is_example: bool,
     pub(crate) key: Key,
 }
 
@@ -118,6 +120,27 @@ impl GraphModel {
         inputs.any(|tensor| tensor.data.is_none())
     }
 
+    /// Shapes of tensors with larger extents in place of those that are open and 1; `None` where
+    /// there are none. The first of several counts requests, for which one is as good as many.
+    fn enlarged(&self, mut shapes: Vec<(usize, Vec<u32>)>) -> Option<Vec<(usize, Vec<u32>)>> {
+        /// All of a tensor's that are enlarged, multiplied.
+        const ELEMENTS: u32 = 1 << 16;
+        let mut is_enlarged = false;
+        for (tensor, shape) in &mut shapes {
+            let signature = &self.model.contents.tensors.get(*tensor)?.signature;
+            let first = usize::from(shape.len() > 1);
+            let extents = shape.iter_mut().zip(signature).skip(first);
+            let mut open: Vec<_> =
+                extents.filter(|(extent, open)| (**extent, **open) == (1, 0)).collect();
+            let each = ELEMENTS.ilog2().checked_div(u32::try_from(open.len()).ok()?);
+            for (extent, _) in &mut open {
+                **extent = 1 << each?;
+                is_enlarged = true;
+            }
+        }
+        is_enlarged.then_some(shapes)
+    }
+
     /// Returns whether a tensor has no dimension. Of the outputs of custom operators the file often
     /// says nothing, and those of TFLite have at least one.
     pub(crate) fn is_scalar(&self, tensor: usize) -> bool {
@@ -141,14 +164,35 @@ impl GraphPart {
     /// Imports the nodes of a subset for the shapes that what comes in has now, from which the
     /// others follow.
     ///
+    /// Of a file that leaves extents open those are 1 until inputs are resized, which may be too
+    /// few for a window. Then larger ones say whether the nodes can be taken.
+    ///
     /// # Errors
     /// The operators that are in the way, with the reason of each.
-    pub(crate) fn import(
+    pub(crate) fn choose(
         source: &GraphModel,
         host: &Host,
         subset: &Subset,
     ) -> Result<Self, Reasons> {
-        let shapes = shapes_of(host, &subset.inputs);
+        Self::import(source, host, subset).or_else(|reasons| {
+            let enlarged = source.enlarged(shapes_of(host, &subset.inputs));
+            let part = enlarged.map(|shapes| Self::import_for(source, host, subset, shapes));
+            let part = part.and_then(Result::ok).ok_or(reasons)?;
+            Ok(Self { is_example: true, ..part })
+        })
+    }
+
+    /// The same for the shapes that there are.
+    fn import(source: &GraphModel, host: &Host, subset: &Subset) -> Result<Self, Reasons> {
+        Self::import_for(source, host, subset, shapes_of(host, &subset.inputs))
+    }
+
+    fn import_for(
+        source: &GraphModel,
+        host: &Host,
+        subset: &Subset,
+        shapes: Vec<(usize, Vec<u32>)>,
+    ) -> Result<Self, Reasons> {
         let Subset { nodes: operators, inputs, outputs } = subset;
         // The host's shapes of the rest are the file's until kernels are prepared.
         let infer_shapes = operators.iter().any(|&node| source.may_differ(node));
@@ -156,7 +200,8 @@ impl GraphPart {
         let imported = source.model.file.part(&request, source.import);
         let imported = imported.map_err(|error| reasons(&error, subset))?;
         let key = key(source, source.identity, subset, &shapes);
-        let part = Self { source: source.clone(), subset: subset.clone(), imported, shapes, key };
+        let (source, subset) = (source.clone(), subset.clone());
+        let part = Self { source, subset, imported, shapes, is_example: false, key };
         let in_the_way = part.unfit_arguments(host);
         if in_the_way.is_empty() { Ok(part) } else { Err(in_the_way) }
     }

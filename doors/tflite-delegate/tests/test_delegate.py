@@ -202,6 +202,27 @@ class Models(unittest.TestCase):
                     it.allocate_tensors()
                 self.assertLess(its.difference(its.run(ours, size), its.run(plain, size)), NEAR)
 
+    def test_open_extents_that_are_too_few_are_resized_later(self):
+        # A window of eight on a line of whatever length, which the file says is one.
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "open_line.tflite")
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            it = its.interpreter(path, [its.delegate(device=device, log="quiet")])
+            (source,), (target,) = it.get_input_details(), it.get_output_details()
+            it.set_tensor(source["index"], np.ones([1, 1, 1, 1], np.float32))
+            with self.assertRaisesRegex(RuntimeError, "filter of shape .* on an input of shape"):
+                it.invoke()
+            for length in [8, 21, 12]:
+                it.resize_tensor_input(source["index"], [1, 1, length, 1])
+                it.allocate_tensors()
+                self.assertEqual(operators(it)[-1], "DELEGATE")
+                line = np.arange(length, dtype=np.float32) - 5
+                it.set_tensor(source["index"], line.reshape(1, 1, length, 1))
+                it.invoke()
+                factors = np.arange(8, dtype=np.float32) - 3.5
+                starts = range(0, length - 7, 4)
+                want = [max(0.0, float(line[at : at + 8] @ factors) + 0.5) for at in starts]
+                self.assertEqual(it.get_tensor(target["index"]).flatten().tolist(), want)
+
     def test_a_network_resized_to_no_elements_is_refused_by_the_tensors_name(self):
         path = its.model("hello_world_float")
         for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
