@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, FormatError};
-use crate::schema::{File, MetadataEntry, Signature, Tensor, TensorKind};
+use crate::schema::options::call_once;
+use crate::schema::{Builtin, File, MetadataEntry, Operator, Signature, Tensor, TensorKind};
 
 /// The contents of a .tflite file. Tensors and operators are those of one of its graphs: the first,
 /// or that of a signature ([`ModelFile::signature`](crate::ModelFile::signature)).
@@ -28,6 +29,9 @@ pub struct Contents {
     pub signatures: Vec<Signature>,
     /// Bytes that the file carries under a name.
     pub metadata: Vec<MetadataEntry>,
+    /// True if no other graph uses variables with a name, but to initialise those of this one
+    /// (CALL_ONCE).
+    pub has_own_variables: bool,
 }
 
 /// A tensor as the file describes it.
@@ -79,6 +83,7 @@ impl Contents {
         let mut file = File::parse(bytes, &budget)?;
         let (signatures, metadata) = file.notes(&budget)?;
         let graphs = file.graphs.len();
+        let has_own_variables = has_own_variables(&file, graph)?;
         // The reader gives no file without a graph, and no signature without its own.
         let (number, graph) = (graph, file.graphs.swap_remove(graph.min(graphs - 1)));
         let tensors = graph.tensors.into_iter().map(|tensor| FileTensor::new(tensor, &file));
@@ -104,8 +109,24 @@ impl Contents {
             operators,
             signatures,
             metadata,
+            has_own_variables,
         })
     }
+}
+
+fn has_own_variables(file: &File<'_>, graph: usize) -> Result<bool, FormatError> {
+    let mut initialising = Vec::new();
+    for operator in file.graphs.get(graph).into_iter().flat_map(|graph| &graph.operators) {
+        if file.codes[operator.code].builtin == Builtin::CallOnce {
+            let options = operator.options.of(call_once::KIND)?;
+            initialising.extend(usize::try_from(options.int(call_once::GRAPH, 0)?));
+        }
+    }
+    let others = file.graphs.iter().enumerate();
+    let mut others = others.filter(|(at, _)| *at != graph && !initialising.contains(at));
+    let is_handle =
+        |operator: &Operator<'_>| file.codes[operator.code].builtin == Builtin::VarHandle;
+    Ok(!others.any(|(_, graph)| graph.operators.iter().any(is_handle)))
 }
 
 impl FileTensor {

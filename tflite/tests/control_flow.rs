@@ -209,6 +209,8 @@ fn variables_keep_their_value_from_one_execution_to_the_next() {
     let first = file.float_constant("first", &[2], &[10.0, 20.0]);
     file.operator("ASSIGN_VARIABLE", &[total, first], &[]);
 
+    let contents = nnburst_tflite::ModelFile::from_bytes(file.build()).contents().unwrap();
+    assert!(contents.has_own_variables, "the other graph initialises them");
     let imported = import(&file, false);
     let [state] = &imported.states[..] else { panic!("{} states", imported.states.len()) };
     assert_eq!((state.info.name.as_str(), floats(&state.initial)), ("/total", vec![10.0, 20.0]));

@@ -106,6 +106,7 @@ fn signatures_are_imported_with_their_names() {
     assert_eq!(names(&first), (vec!["x:0"], vec!["y:0"]));
     let contents = file.signature("add").unwrap().contents().unwrap();
     assert_eq!((contents.graph, contents.inputs, contents.graphs), (2, vec![0, 1, 2], 6));
+    assert!(!contents.has_own_variables, "`read` has the same");
 
     let imported = import(&file, "add", false);
     let mut session = plan::compile(&imported).unwrap().session();

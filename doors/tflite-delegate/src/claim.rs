@@ -14,6 +14,9 @@ use crate::host::{Host, HostError, Subset};
 use crate::options::DelegateOptions;
 use crate::part::{GraphModel, GraphPart, Reasons};
 
+/// The operators of variables with a name.
+const VARIABLES: [&str; 4] = ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"];
+
 /// Why operators can't be chosen at all.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClaimError {
@@ -78,6 +81,9 @@ impl Chooser<'_> {
                 }
             }
             if left.len() == before {
+                left.extend(self.scattered(&plan, &chosen, &parts));
+            }
+            if left.len() == before {
                 left.extend(self.too_small(&mut parts, plan.len()));
             }
             if left.len() == before {
@@ -88,15 +94,7 @@ impl Chooser<'_> {
 
     /// Why a node stays before anything is tried.
     fn refusal(&self, node: usize) -> Option<String> {
-        /// Their values are the interpreter's, which other graphs of it share.
-        const SHARED: [&str; 6] = [
-            "VAR_HANDLE",
-            "READ_VARIABLE",
-            "ASSIGN_VARIABLE",
-            "CALL_ONCE",
-            "HASHTABLE",
-            "HASHTABLE_FIND",
-        ];
+        const TABLES: [&str; 2] = ["HASHTABLE", "HASHTABLE_FIND"];
         let name = self.source.name(node);
         if name.is_empty() {
             return Some("not an operator of the model, but another delegate's".into());
@@ -104,7 +102,9 @@ impl Chooser<'_> {
         if let Some(why) = self.settings.refusal(name) {
             return Some(why.into());
         }
-        if SHARED.contains(&name) {
+        // Other graphs of the interpreter share them.
+        let has_own = self.source.model.contents.has_own_variables;
+        if TABLES.contains(&name) || (VARIABLES.contains(&name) && !has_own) {
             return Some("its value belongs to the interpreter".into());
         }
         None
@@ -145,6 +145,20 @@ impl Chooser<'_> {
         });
         let alone: Reasons = alone.flatten().collect();
         if alone.is_empty() { reasons } else { alone }
+    }
+
+    /// Leaves out all that variables with a name are for, unless one partition has all of it: a
+    /// kernel keeps their values for itself.
+    fn scattered(&self, plan: &[usize], chosen: &[usize], parts: &[GraphPart]) -> Reasons {
+        let uses = |node: &&usize| VARIABLES.contains(&self.source.name(**node));
+        let has_all = |part: &GraphPart| {
+            plan.iter().filter(uses).all(|node| part.subset.nodes.contains(node))
+        };
+        if parts.iter().any(has_all) {
+            return Reasons::new();
+        }
+        let why = "its value is used outside of one partition";
+        chosen.iter().filter(uses).map(|&node| (node, why.to_owned())).collect()
     }
 
     /// Leaves out partitions that are not worth a hand-off; `all` is the number of nodes.

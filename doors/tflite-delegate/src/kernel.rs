@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use nnburst::hal::{View, ViewMut};
 use nnburst::{Burst, Compilation, Frame, InPlace, RuntimeError};
 use nnburst_doors_common::MakeError;
-use nnburst_tflite::TensorInfo;
+use nnburst_tflite::{StatePair, TensorInfo};
 use smallvec::SmallVec;
 
 use crate::delegate::DelegateState;
@@ -41,6 +42,8 @@ pub(crate) struct DelegateKernel {
     part: Arc<GraphPart>,
     /// True if the shapes of inputs are known when they are computed.
     is_dynamic: bool,
+    /// The values of the variables with a name.
+    variables: Vec<Vec<u8>>,
     /// Boxed: it is taken out to be looked at.
     run: Option<Box<Run>>,
 }
@@ -53,6 +56,16 @@ struct Run {
     way: Way,
     inputs: Vec<Transfer>,
     outputs: Vec<Transfer>,
+    variables: Vec<Carried>,
+}
+
+/// A variable with a name: what an execution leaves at an output the next one takes.
+#[derive(Debug)]
+struct Carried {
+    input: usize,
+    output: usize,
+    /// The value that an execution in place writes.
+    next: Vec<u8>,
 }
 
 /// How a device is called.
@@ -66,7 +79,7 @@ enum Way {
 
 impl DelegateKernel {
     pub(crate) fn new(shared: Arc<DelegateState>, part: Arc<GraphPart>) -> Self {
-        Self { shared, part, is_dynamic: false, run: None }
+        Self { shared, part, is_dynamic: false, variables: Vec::new(), run: None }
     }
 
     /// Compiles for the shapes that the inputs have now, if they are others than before. Where
@@ -105,6 +118,11 @@ impl DelegateKernel {
         if let Some(part) = reshaped {
             (self.part, self.run) = (Arc::new(part), None);
         }
+        // They keep their values whatever happens to other shapes.
+        let initial = || self.part.variables().map(|state| &state.initial);
+        if !initial().map(Vec::len).eq(self.variables.iter().map(Vec::len)) {
+            self.variables = initial().cloned().collect();
+        }
         for info in &self.part.imported.outputs {
             let is_scalar = self.part.source.is_scalar(info.tensor);
             let tensor = host.tensor(info.tensor);
@@ -139,9 +157,10 @@ impl DelegateKernel {
         if self.is_dynamic {
             self.reshape(host)?;
         }
-        let run = self.run()?;
-        let generation = run.generation;
-        let result = run.execute(host);
+        let mut variables = std::mem::take(&mut self.variables);
+        let result = self.run().map(|run| (run.generation, run.execute(host, &mut variables)));
+        self.variables = variables;
+        let (generation, result) = result?;
         if let Err(KernelError::Runtime(error)) = &result
             && let Some(recovery) = self.shared.recover(generation, error)
         {
@@ -170,6 +189,13 @@ impl Run {
         // A variable is read and written: it keeps its value until the run is over.
         let is_apart = |of: &Transfer| inputs.iter().all(|input| input.tensor != of.tensor);
         let in_place = || compilation.in_place().filter(|_| outputs.iter().all(is_apart));
+        let variables =
+            part.variables().map(|&StatePair { input, output, ref initial, .. }| Carried {
+                input,
+                output,
+                next: vec![0; initial.len()],
+            });
+        let variables = variables.collect();
         let way = if options.has_burst() {
             let burst = compilation.burst(&options.burst())?;
             burst.warnings().iter().for_each(|warning| shared.warn_once(warning));
@@ -180,34 +206,49 @@ impl Run {
             let frame = compilation.frame()?;
             Way::Sync(compilation, frame)
         };
-        Ok(Self { generation, way, inputs, outputs })
+        Ok(Self { generation, way, inputs, outputs, variables })
     }
 
-    fn execute(&mut self, host: &mut Host) -> Result<(), KernelError> {
-        let Self { way, inputs, outputs, .. } = self;
+    /// Executes with the values of variables, which change where that succeeds.
+    fn execute(&mut self, host: &mut Host, values: &mut [Vec<u8>]) -> Result<(), KernelError> {
+        let Self { way, inputs, outputs, variables, .. } = self;
         match way {
             Way::Burst(burst, frame) => {
                 write(frame, host, inputs)?;
+                put(frame, variables, values)?;
                 burst.compute(frame)?;
-                read(frame, host, outputs)
+                read(frame, host, outputs)?;
+                take(frame, variables, values)
             }
             Way::Sync(compilation, frame) => {
                 write(frame, host, inputs)?;
+                put(frame, variables, values)?;
                 compilation.execution().compute(frame)?;
-                read(frame, host, outputs)
+                read(frame, host, outputs)?;
+                take(frame, variables, values)
             }
             Way::InPlace(in_place) => {
                 let missing = |of: &Transfer| KernelError::NoValue(of.tensor, of.bytes);
                 // Pushed one by one: collected, they would be moved again and again.
-                let mut values = SmallVec::<[_; FEW]>::new();
+                let mut given = SmallVec::<[_; FEW]>::new();
                 for of in &*inputs {
-                    values.push(host.value(of.tensor, of.bytes).ok_or_else(|| missing(of))?);
+                    given.push(host.value(of.tensor, of.bytes).ok_or_else(|| missing(of))?);
                 }
                 let mut places = SmallVec::<[_; FEW]>::new();
                 for of in &*outputs {
                     places.push(host.place(of.tensor, of.bytes).ok_or_else(|| missing(of))?);
                 }
-                Ok(in_place.compute(&values, &places)?)
+                // States are a model's last arguments.
+                for (value, variable) in values.iter().zip(&mut *variables) {
+                    given.push(View::of(value));
+                    places.push(ViewMut::of(&mut variable.next));
+                }
+                in_place.compute(&given, &places)?;
+                drop((given, places));
+                for (value, variable) in values.iter_mut().zip(variables) {
+                    std::mem::swap(value, &mut variable.next);
+                }
+                Ok(())
             }
         }
     }
@@ -226,6 +267,22 @@ fn write(frame: &mut Frame, host: &Host, inputs: &[Transfer]) -> Result<(), Kern
             return Err(KernelError::OtherSize(transfer, input.len()));
         }
         input.copy_from(value);
+    }
+    Ok(())
+}
+
+/// Copies the values of variables into a frame.
+fn put(frame: &mut Frame, variables: &[Carried], values: &[Vec<u8>]) -> Result<(), KernelError> {
+    for (variable, value) in variables.iter().zip(values) {
+        frame.input(variable.input)?.copy_from_slice(value);
+    }
+    Ok(())
+}
+
+/// Copies the values that variables have then from a frame.
+fn take(frame: &Frame, variables: &[Carried], values: &mut [Vec<u8>]) -> Result<(), KernelError> {
+    for (variable, value) in variables.iter().zip(values) {
+        frame.output(variable.output)?.copy_to_slice(value);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nnburst::hal::CACHE_TOKEN_BYTES;
 use nnburst_tflite::{
     Contents, FileOperator, FileTensor, ImportError, ImportOptions, Imported, PartRequest,
-    TensorInfo, TensorKind,
+    StatePair, TensorInfo, TensorKind,
 };
 use sha2::{Digest, Sha256};
 
@@ -225,23 +225,33 @@ impl GraphPart {
         Some(key(&self.source, digest, &self.subset, &self.shapes))
     }
 
+    /// The variables with a name, which no tensor of the interpreter holds.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &StatePair> {
+        self.imported.states.iter().filter(|state| state.variable.is_some())
+    }
+
+    /// The variables that are tensors of the interpreter.
+    fn tensor_states(&self) -> impl Iterator<Item = &StatePair> {
+        self.imported.states.iter().filter(|state| state.variable.is_none())
+    }
+
     /// The tensors that the model takes, the variables among them.
     pub(crate) fn inputs(&self) -> Vec<Transfer> {
-        let states = self.imported.states.iter().map(|state| (state.input, &state.info));
+        let states = self.tensor_states().map(|state| (state.input, &state.info));
         transfers(self.imported.inputs.iter().enumerate().chain(states))
     }
 
     /// The tensors that the model gives, the variables among them.
     pub(crate) fn outputs(&self) -> Vec<Transfer> {
-        let states = self.imported.states.iter().map(|state| (state.output, &state.info));
+        let states = self.tensor_states().map(|state| (state.output, &state.info));
         transfers(self.imported.outputs.iter().enumerate().chain(states))
     }
 
     /// Operators at arguments that can't be copied between the interpreter and the model.
     fn unfit_arguments(&self, host: &Host) -> Reasons {
         let mut reasons = Reasons::new();
-        let Imported { inputs, outputs, states, .. } = &self.imported;
-        let arguments = inputs.iter().chain(states.iter().map(|state| &state.info));
+        let Imported { inputs, outputs, .. } = &self.imported;
+        let arguments = inputs.iter().chain(self.tensor_states().map(|state| &state.info));
         let arguments = arguments.map(|info| (info, unfit(info)));
         let results = outputs.iter().map(|info| (info, unfit(info).or_else(|| other(host, info))));
         for (info, why) in arguments.chain(results) {

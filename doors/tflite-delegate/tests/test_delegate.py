@@ -300,6 +300,41 @@ for count in SIZES: sized(count)
 
 
 class Lives(unittest.TestCase):
+    def test_variables_with_a_name_are_a_partitions_own(self):
+        # A sum that begins at [10, 20].
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "running_sum.tflite")
+        for device in ["embedded/nnburst-cpu", "spawn/nnburst-cpu"]:
+            shared = its.delegate(device=device, log="quiet")
+            both = [its.interpreter(path, [shared]) for _ in range(2)]
+            sums = [[10.0, 20.0], [10.0, 20.0]]
+            for turn in range(6):
+                at = turn % 3 % 2
+                it, sum_ = both[at], sums[at]
+                self.assertEqual(operators(it)[-1], "DELEGATE")
+                if turn == 4:
+                    it.allocate_tensors()
+                x = [turn + 1.0, turn * 0.5]
+                it.set_tensor(it.get_input_details()[0]["index"], np.array([x], np.float32))
+                it.invoke()
+                sum_[:] = [sum_[0] + x[0], sum_[1] + x[1]]
+                self.assertEqual(it.get_tensor(it.get_output_details()[0]["index"]).tolist(), [sum_])
+            for driver in its.children() if device.startswith("spawn") else []:
+                os.kill(driver, signal.SIGKILL)
+                it = both[0]
+                with self.assertRaisesRegex(RuntimeError, "died"):
+                    it.invoke()
+                it.set_tensor(it.get_input_details()[0]["index"], np.array([[1, 2]], np.float32))
+                it.invoke()
+                got = it.get_tensor(it.get_output_details()[0]["index"]).tolist()
+                self.assertEqual(got, [[sums[0][0] + 1, sums[0][1] + 2]], "since the last success")
+            # Half of what uses it is not enough.
+            left = its.interpreter(path, [its.delegate(device=device, log="quiet", deny_ops="READ_VARIABLE")])
+            for turn in range(3):
+                left.set_tensor(left.get_input_details()[0]["index"], np.array([[1, 2]], np.float32))
+                left.invoke()
+                got = left.get_tensor(left.get_output_details()[0]["index"]).tolist()
+                self.assertEqual(got, [[11.0 + turn, 22.0 + 2 * turn]])
+
     def test_two_interpreters_share_a_delegate(self):
         shared = its.delegate(log="quiet", device="spawn/nnburst-cpu")
         paths = [QUANT, FLOAT, its.model("dtln_lstm_int8")]

@@ -13,8 +13,7 @@ use nnburst_hal::{DataLocation, Operand, OperandLifeTime, OperandType};
 use super::import::{Initial, State};
 use super::variables::{VariableSearch, variable_name};
 use super::{Import, Lower, Lowered, Refusal};
-use crate::flatbuffer::Field;
-use crate::schema::options::OptionsKind;
+use crate::schema::options::call_once;
 use crate::schema::{Builtin, Operator, Tensor};
 
 /// Small files can ask for large first values; this is where it ends.
@@ -144,14 +143,12 @@ struct FirstValue {
 impl Lower<'_, '_> {
     /// CALL_ONCE, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE.
     pub(super) fn variable(&mut self, builtin: Builtin) -> Lowered {
-        const KIND: OptionsKind = OptionsKind::new(103, "CallOnceOptions");
-        const GRAPH: Field = Field::new(0, "CallOnceOptions.init_subgraph_index");
         match builtin {
             Builtin::CallOnce if self.import.depth > 0 => {
                 Err("CALL_ONCE within another graph".into())
             }
             Builtin::CallOnce => {
-                let graph = self.options(KIND)?.int(GRAPH, 0)?;
+                let graph = self.options(call_once::KIND)?.int(call_once::GRAPH, 0)?;
                 self.import.initialise(usize::try_from(graph).unwrap_or(usize::MAX))
             }
             Builtin::VarHandle => self.import.var_handle(self.op),

@@ -195,6 +195,7 @@ options! {
     mirror_pad = 77, "MirrorPadOptions" { MODE = 0, "mode"; }
     depth_to_space = 94, "DepthToSpaceOptions" { BLOCK_SIZE = 0, "block_size"; }
     batch_matmul = 101, "BatchMatMulOptions" { ADJ_X = 0, "adj_x"; ADJ_Y = 1, "adj_y"; }
+    call_once = 103, "CallOnceOptions" { GRAPH = 0, "init_subgraph_index"; }
     transpose_conv = 49, "TransposeConvOptions" {
         PADDING = 0, "padding"; STRIDE_W = 1, "stride_w"; STRIDE_H = 2, "stride_h";
         ACTIVATION = 3, "fused_activation_function"; BIAS_TYPE = 4, "quantized_bias_type";
