@@ -187,7 +187,7 @@ _nnburst() {
             return 0
             ;;
         nnburst__subcmd__bench)
-            opts="-h --builtin --runs --duration --warmup --streams --profile --ceiling --cache --hgrm --json --csv --signature --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
+            opts="-h --builtin --runs --duration --warmup --streams --amplitude --profile --ceiling --cache --hgrm --json --csv --signature --shape --batch --hybrid --period --device --mode --threads --hint --wait --priority --preference --deadline --cpus --realtime --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -210,6 +210,10 @@ _nnburst() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --amplitude)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -85,6 +85,7 @@ complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l runs -d 'Calls
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l duration -d 'Measure for so long instead, such as 10s or 5m' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l warmup -d 'Calls before that, or a time, which count for nothing [default: a tenth of what is measured, 3 to 1000 calls]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l streams -d 'Callers at the same time, each with a model and a burst of its own on the same device; with --period each at its own moment of it' -r
+complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l amplitude -d 'Float inputs lie between minus this and this; 1e-40 is a signal that has faded away' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l hgrm -d 'Write the distribution of the latencies of the only model, in microseconds, as tools for HdrHistogram draw it; with --period from when each call was due' -r -F
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l signature -d 'The signature to compute, where the model\'s file has several: its graph, whose inputs and outputs have the signature\'s names [default: the first graph]' -r
 complete -c nnburst -n "__fish_nnburst_using_subcommand bench" -l shape -d 'The shape of an input, such as image=1x320x320x3, where the model\'s file leaves it open or has another' -r
