@@ -20,7 +20,7 @@ use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
-use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
+use nnburst_kernels::kernels::layer_norm_f32::{LayerNorm, LayerNormOrder};
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::zip;
@@ -484,12 +484,12 @@ fn elementwise(c: &mut Criterion) {
     family(c, "softmax_f32_masked", ELEMENTS, make, |softmax| {
         softmax.compute(In::of(&masked[..]), Out::of(&mut y[..])).unwrap();
     });
-    let make = |isa| LayerNorm::new(isa, ELEMENTS / 8, 0.1).unwrap();
+    let make = |isa| LayerNorm::new(isa, LayerNormOrder::Moved, ELEMENTS / 8, 0.1).unwrap();
     family(c, "layer_norm_f32", ELEMENTS, make, |norm| {
         let (factors, shifts) = (In::of(&b[..ELEMENTS / 8]), In::of(&a[..ELEMENTS / 8]));
         norm.compute(In::of(&a[..]), factors, shifts, Out::of(&mut y[..])).unwrap();
     });
-    let make = |isa| LayerNorm::new(isa, len, 0.1).unwrap();
+    let make = |isa| LayerNorm::new(isa, LayerNormOrder::Distance, len, 0.1).unwrap();
     family(c, "layer_norm_f32_short", ELEMENTS, make, |norm| {
         let (factors, shifts) = (In::of(&b[..len]), In::of(&a[..len]));
         norm.compute(In::of(&a[..]), factors, shifts, Out::of(&mut y[..])).unwrap();

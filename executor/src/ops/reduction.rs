@@ -84,9 +84,15 @@ impl Reduction {
         Ok(Self { shape, extents, strides, count })
     }
 
-    /// The columns of the rows that are one result each, if the input is such rows.
+    /// The columns of the rows that are one result each, if the input is such rows. A long row
+    /// alone is none of them: side by side its elements are added in other lanes.
     pub(super) fn columns_of_rows(&self) -> Option<usize> {
-        matches!(self.strides[..], [1, 0]).then(|| self.extents[1])
+        const LONG: usize = 1 << 12;
+        match (&self.extents[..], &self.strides[..]) {
+            (&[_, columns], [1, 0]) => Some(columns),
+            (&[columns @ 1..LONG], [0]) => Some(columns),
+            _ => None,
+        }
     }
 
     /// Where the last axis is reduced and another one outside of it: the same reduction of all but

@@ -26,12 +26,25 @@ enum Twist {
     Unscaled,
     /// The same, of a mean that another operation reads.
     UnscaledShown,
+    /// As PyTorch has it: the distance over the deviation, then factors and shifts.
+    Distance,
+    /// The same, operands of sums and products in other places.
+    DistanceSwapped,
+    /// The same, and another operation reads the distance.
+    DistanceShown,
+}
+
+impl Twist {
+    fn is_of_distance(self) -> bool {
+        matches!(self, Self::Distance | Self::DistanceSwapped | Self::DistanceShown)
+    }
 }
 
 fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u32> {
     let (axes, keep, none) = (net.ints(&[1], &[-1]), net.int(1), net.int(0));
     let last_activation = if twist == Twist::Activated { net.int(1) } else { none };
-    let pair = |a, b| if twist == Twist::Swapped { [b, a, none] } else { [a, b, none] };
+    let is_swapped = matches!(twist, Twist::Swapped | Twist::DistanceSwapped);
+    let pair = |a, b| if is_swapped { [b, a, none] } else { [a, b, none] };
     let factors = match twist {
         Twist::ByRow => net.weights(&[rows, 1]),
         _ => net.weights(&[columns]),
@@ -56,6 +69,12 @@ fn norm(net: &mut Net, x: u32, [rows, columns]: [u32; 2], twist: Twist) -> Vec<u
         let scaled = net.op(Op::Mul, &pair(x, root));
         let y = net.op(Op::Add, &pair(scaled, shift));
         return if twist == Twist::Unscaled { vec![y] } else { vec![y, mean] };
+    }
+    if twist.is_of_distance() {
+        let normal = net.op(Op::Mul, &pair(distance, root));
+        let scaled = net.op(Op::Mul, &pair(normal, factors));
+        let y = net.op(Op::Add, &pair(scaled, shifts));
+        return if twist == Twist::DistanceShown { vec![y, distance] } else { vec![y] };
     }
     let factor = net.op(Op::Mul, &pair(root, factors));
     let (scaled, shift) = if is_negative {
@@ -89,8 +108,15 @@ fn a_layer_normalisation_is_one_step_with_the_same_bits() {
         (Twist::NegativeShown, false),
         (Twist::Unscaled, true),
         (Twist::UnscaledShown, false),
+        (Twist::Distance, true),
+        (Twist::DistanceSwapped, true),
+        (Twist::DistanceShown, false),
     ] {
-        for extents in [[7, 7], [5, 48], [3, 21]] {
+        for extents in [[7, 7], [5, 48], [3, 21], [1, 40]] {
+            // Of a single row another form is that of other steps.
+            if extents[0] == 1 && matches!(twist, Twist::Unscaled | Twist::UnscaledShown) {
+                continue;
+            }
             if twist == Twist::ByRow && extents[0] != extents[1] {
                 continue;
             }

@@ -1,11 +1,11 @@
-//! The ten to twelve steps of a layer normalisation that become one: each of them reads from L2
+//! The nine to twelve steps of a layer normalisation that become one: each of them reads from L2
 //! what the one before wrote there, which takes most of the time.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::binary_f32::Arithmetic;
-use nnburst_kernels::kernels::layer_norm_f32::LayerNorm;
+use nnburst_kernels::kernels::layer_norm_f32::{LayerNorm, LayerNormOrder};
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::AlignedBytes;
 use nnburst_kernels::tensor::rows::Port;
@@ -179,8 +179,7 @@ impl Pattern<'_> {
         inputs: [DraftPlace; 3],
         [columns, last]: [usize; 2],
         reads: &[usize],
-        little: f32,
-        isa: Isa,
+        norm: LayerNorm,
     ) -> Option<Found> {
         let mut reads = reads.iter().enumerate();
         let mut fits = reads.all(|(step, &operands)| self.is_read_by(step, operands));
@@ -190,7 +189,6 @@ impl Pattern<'_> {
         let x = &inputs[0];
         fits &= x.len().is_multiple_of(row) && output.len() == x.len();
         let (steps, rows) = (at..at + last + 1, x.len() / row);
-        let norm = LayerNorm::new(isa, columns, little)?;
         fits.then_some(Found { steps, inputs, norm, rows, columns })
     }
 
@@ -201,6 +199,21 @@ impl Pattern<'_> {
             return Some(b);
         }
         (which.is_commutative() && self.is_result(b, from)).then_some(a)
+    }
+
+    /// The operand that is spread so, beside the whole result of a step.
+    fn beside(
+        &self,
+        at: usize,
+        which: Arithmetic,
+        from: usize,
+        spread: Spread,
+    ) -> Option<&DraftPlace> {
+        if spread == Spread::Each {
+            return self.behind(at, which, from);
+        }
+        let [of, by] = self.operands(at, which, [Spread::Each, spread])?;
+        self.is_result(of, from).then_some(by)
     }
 }
 
@@ -217,18 +230,35 @@ impl Deviation {
     /// What is added to the variance, if these are the steps, and the mean is step 0.
     fn little(&self, pattern: &Pattern<'_>, x: &DraftPlace, columns: usize) -> Option<f32> {
         use Arithmetic::{Add, Mul, Sub};
+        let Spreads { row, one, .. } = Spreads::of(x, columns);
         let &Self { distance, square, variance, sum, root } = self;
         let (steps, mean) = (pattern.steps, 0);
-        let [from, less] = pattern.operands(distance, Sub, [Spread::Each, Spread::Row])?;
+        let [from, less] = pattern.operands(distance, Sub, [Spread::Each, row])?;
         let mut fits = same(pattern.draft, x, from) && pattern.is_result(less, mean);
         fits &= pattern.is_result(pattern.behind(square, Mul, distance)?, distance);
         fits &= steps[variance].recipe == Some(Recipe::Means { columns });
         fits &= pattern.is_result(steps[variance].inputs.first()?, square);
-        let [of, little] = pattern.operands(sum, Add, [Spread::Each, Spread::One])?;
-        fits &= pattern.is_result(of, variance);
+        let little = pattern.beside(sum, Add, variance, one)?;
         fits &= steps[root].recipe == Some(Recipe::InverseRoots);
         fits &= pattern.is_result(steps[root].inputs.first()?, sum);
         number(little).filter(|_| fits)
+    }
+}
+
+/// The spreads of a number for each row, one for each column and one for each row's number: of a
+/// single row they have other names.
+struct Spreads {
+    row: Spread,
+    column: Spread,
+    one: Spread,
+}
+
+impl Spreads {
+    fn of(x: &DraftPlace, columns: usize) -> Self {
+        if x.len() == columns.saturating_mul(size_of::<f32>()) {
+            return Self { row: Spread::One, column: Spread::Each, one: Spread::Each };
+        }
+        Self { row: Spread::Row, column: Spread::Column, one: Spread::One }
     }
 }
 
@@ -240,13 +270,39 @@ fn number(place: &DraftPlace) -> Option<f32> {
 }
 
 fn find(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
-    scaled(draft, readers, at, isa).or_else(|| unscaled(draft, readers, at, isa))
+    let scaled = scaled(draft, readers, at, isa);
+    let unscaled = || unscaled(draft, readers, at, isa);
+    scaled.or_else(unscaled).or_else(|| of_distance(draft, readers, at, isa))
+}
+
+/// `((x - mean) / deviation) * gamma + beta`.
+fn of_distance(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
+    use Arithmetic::{Add, Mul};
+    use Spread::Each;
+    const READS: [usize; 8] = [1, 3, 1, 1, 1, 1, 1, 1];
+    let [mean, distance, normal, scaled, last] = [0, 1, 6, 7, 8];
+    let deviation = Deviation { distance, square: 2, variance: 3, sum: 4, root: 5 };
+    let root = deviation.root;
+    let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
+    let pattern = Pattern { draft, readers, steps: draft.steps.get(at..=at + last)? };
+    let x = pattern.steps[mean].inputs.first()?;
+    let little = deviation.little(&pattern, x, columns)?;
+    let Spreads { row, column, .. } = Spreads::of(x, columns);
+    let [of, by] = pattern.operands(normal, Mul, [Each, row])?;
+    let mut fits = pattern.is_result(of, distance) && pattern.is_result(by, root);
+    let gamma = pattern.beside(scaled, Mul, normal, column)?;
+    let beta = pattern.beside(last, Add, scaled, column)?;
+    let bytes = columns.checked_mul(size_of::<f32>())?;
+    fits &= gamma.len() == bytes && beta.len() == bytes;
+    let norm = LayerNorm::new(isa, LayerNormOrder::Distance, columns, little)?;
+    let inputs = [x, gamma, beta].map(Clone::clone);
+    fits.then(|| pattern.found(at, inputs, [columns, last], &READS, norm))?
 }
 
 /// A normalisation with `f = gamma / sqrt(variance + little)`, in the order of either layout.
 fn scaled(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found> {
     use Arithmetic::{Add, Mul, Sub};
-    use Spread::{Column, Each, Row};
+    use Spread::Each;
     let Some(Recipe::Means { columns }) = draft.steps.get(at)?.recipe else { return None };
     let is_negative = draft.steps.get(at + 1)?.recipe == Some(Recipe::Negatives);
     let layout = if is_negative { WITH_NEGATIVE } else { WITH_DIFFERENCE };
@@ -261,21 +317,26 @@ fn scaled(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Found
     if let Some(negative) = layout.negative {
         fits &= pattern.is_result(steps[negative].inputs.first()?, mean);
     }
-    let [of, gamma] = pattern.operands(factor, Mul, [Row, Column])?;
+    let Spreads { row, column, .. } = Spreads::of(x, columns);
+    let [of, gamma] = pattern.operands(factor, Mul, [row, column])?;
     fits &= pattern.is_result(of, root);
     fits &= same(draft, x, pattern.behind(scaled, Mul, factor)?);
-    let [of, by] = pattern.operands(moved, Mul, [Row, Each])?;
+    let [of, by] = pattern.operands(moved, Mul, [row, Each])?;
     fits &= pattern.is_result(of, layout.negative.unwrap_or(mean)) && pattern.is_result(by, factor);
-    let [beta, of] = match layout.negative {
-        Some(_) => pattern.operands(shift, Add, [Column, Each])?,
-        None => pattern.operands(shift, Sub, [Column, Each])?,
+    let beta = match layout.negative {
+        Some(_) => pattern.beside(shift, Add, moved, column)?,
+        None => {
+            let [beta, of] = pattern.operands(shift, Sub, [column, Each])?;
+            fits &= pattern.is_result(of, moved);
+            beta
+        }
     };
-    fits &= pattern.is_result(of, moved);
     fits &= pattern.is_result(pattern.behind(last, Add, scaled)?, shift);
-    let row = columns.checked_mul(size_of::<f32>())?;
-    fits &= gamma.len() == row && beta.len() == row;
+    let bytes = columns.checked_mul(size_of::<f32>())?;
+    fits &= gamma.len() == bytes && beta.len() == bytes;
+    let norm = LayerNorm::new(isa, LayerNormOrder::Moved, columns, little)?;
     let inputs = [x, gamma, beta].map(Clone::clone);
-    fits.then(|| pattern.found(at, inputs, [columns, last], layout.reads, little, isa))?
+    fits.then(|| pattern.found(at, inputs, [columns, last], layout.reads, norm))?
 }
 
 /// `x * f + (zero - mean * f)` with `f = 1 / sqrt(variance + little)`, which is what is left where
@@ -310,5 +371,6 @@ fn unscaled(draft: &Draft, readers: &Readers, at: usize, isa: Isa) -> Option<Fou
         DraftPlace::Constant(Arc::new(bytes))
     });
     let [gamma, beta] = constants;
-    pattern.found(at, [x.clone(), gamma, beta], [columns, last], &READS, little, isa)
+    let norm = LayerNorm::new(isa, LayerNormOrder::Moved, columns, little)?;
+    pattern.found(at, [x.clone(), gamma, beta], [columns, last], &READS, norm)
 }

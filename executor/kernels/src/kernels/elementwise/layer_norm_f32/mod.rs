@@ -1,12 +1,12 @@
-//! Layer normalisation of rows of floats, as converters write it in eleven operators: each row less
-//! its mean and over its standard deviation, by a factor and with a shift for each column.
+//! Layer normalisation of rows of floats, as converters write it in nine to twelve operators: each
+//! row less its mean and over its standard deviation, by a factor and with a shift for each column.
 //!
 //! Every variant gives the bits of those operators one by one: sums in sixteen lanes as of MEAN,
 //! each product and sum rounded by itself.
 
 mod vectors;
 
-use self::vectors::LayerNormVectors;
+use self::vectors::{Distance, Expression, LayerNormVectors, Moved};
 use super::four_rows::{Itself, Square, sum};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out, check_lengths, poll};
@@ -52,8 +52,22 @@ impl Rows {
 /// factors and at the shifts; the machine has the instruction set.
 type Run = unsafe fn(&Rows);
 
+/// The order of operations behind the mean and `r`, 1 over the deviation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerNormOrder {
+    /// `x * f + (shift - mean * f)` with `f = r * factor`: TensorFlow's.
+    Moved,
+    /// `((x - mean) * r) * factor + shift`: PyTorch's.
+    Distance,
+}
+
 /// Best first.
-const VARIANTS: Variants<Run> = variants!(LayerNormVectors, scalar);
+fn variants(order: LayerNormOrder) -> Variants<Run> {
+    match order {
+        LayerNormOrder::Moved => variants!(LayerNormVectors<Moved>, scalar::<Moved>),
+        LayerNormOrder::Distance => variants!(LayerNormVectors<Distance>, scalar::<Distance>),
+    }
+}
 
 /// Layer normalisation of rows of so many columns.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +81,8 @@ pub struct LayerNorm {
 impl LayerNorm {
     /// Takes the best variant up to `isa`, for rows of `columns` columns, with what is added to the
     /// variance. `None` without columns.
-    pub fn new(isa: Isa, columns: usize, little: f32) -> Option<Self> {
-        let variant = VARIANTS.best(isa);
+    pub fn new(isa: Isa, order: LayerNormOrder, columns: usize, little: f32) -> Option<Self> {
+        let variant = variants(order).best(isa);
         (columns > 0).then_some(Self { variant, columns, little })
     }
 
@@ -120,7 +134,7 @@ const ELEMENT_NS: usize = 8;
 ///
 /// # Safety
 /// As for [`Run`].
-unsafe fn scalar(rows: &Rows) {
+unsafe fn scalar<E: Expression>(rows: &Rows) {
     let &Rows { input, output, factors, shifts, len, count, .. } = rows;
     for start in (0..count).map(|row| row * len) {
         // SAFETY: within the rows.
@@ -130,9 +144,9 @@ unsafe fn scalar(rows: &Rows) {
             let inverse = rows.inverse(sum::<Square>(from, len, mean));
             for at in 0..len {
                 let x = from.add(at).read_unaligned();
-                let factor = inverse * factors.add(at).read_unaligned();
-                let shift = shifts.add(at).read_unaligned() - mean * factor;
-                to.add(at).write_unaligned(x * factor + shift);
+                let factor = factors.add(at).read_unaligned();
+                let shift = shifts.add(at).read_unaligned();
+                to.add(at).write_unaligned(E::of_one(x, [mean, inverse], factor, shift));
             }
         }
     }

@@ -1,14 +1,57 @@
 //! Four rows at a time: what a row's lanes have in common takes as long to find as a row of 64
 //! elements to read. Each row is read three times, from L1.
 
+use std::marker::PhantomData;
+
 use super::super::four_rows::{Itself, RowsKernel, Square, TOGETHER, all, filled, sums};
 use super::Rows;
 use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
-pub(super) struct LayerNormVectors;
+/// The result of an element, by the mean of its row and 1 over the deviation.
+pub(super) trait Expression {
+    /// Of the elements of a vector.
+    fn of<V: F32Simd>(x: V, row: [V; 2], factor: V, shift: V) -> V;
 
-impl Kernel for LayerNormVectors {
+    /// Of one element, with the same bits.
+    fn of_one(x: f32, row: [f32; 2], factor: f32, shift: f32) -> f32;
+}
+
+/// [`LayerNormOrder::Moved`](super::LayerNormOrder::Moved).
+pub(super) struct Moved;
+
+impl Expression for Moved {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V, [mean, inverse]: [V; 2], factor: V, shift: V) -> V {
+        let factor = inverse.mul(factor);
+        x.mul(factor).add(shift.sub(mean.mul(factor)))
+    }
+
+    #[inline(always)]
+    fn of_one(x: f32, [mean, inverse]: [f32; 2], factor: f32, shift: f32) -> f32 {
+        let factor = inverse * factor;
+        x * factor + (shift - mean * factor)
+    }
+}
+
+/// [`LayerNormOrder::Distance`](super::LayerNormOrder::Distance).
+pub(super) struct Distance;
+
+impl Expression for Distance {
+    #[inline(always)]
+    fn of<V: F32Simd>(x: V, [mean, inverse]: [V; 2], factor: V, shift: V) -> V {
+        x.sub(mean).mul(inverse).mul(factor).add(shift)
+    }
+
+    #[inline(always)]
+    fn of_one(x: f32, [mean, inverse]: [f32; 2], factor: f32, shift: f32) -> f32 {
+        ((x - mean) * inverse) * factor + shift
+    }
+}
+
+pub(super) struct LayerNormVectors<E>(PhantomData<E>);
+
+impl<E: Expression> Kernel for LayerNormVectors<E> {
     type Work = Rows;
 
     #[inline(always)]
@@ -18,20 +61,20 @@ impl Kernel for LayerNormVectors {
     }
 }
 
-impl RowsKernel for LayerNormVectors {
+impl<E: Expression> RowsKernel for LayerNormVectors<E> {
     type Work = Rows;
 
     #[inline(always)]
     unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
         // SAFETY: as the caller promises.
-        unsafe { some::<V, N>(isa, rows, first) };
+        unsafe { some::<E, V, N>(isa, rows, first) };
     }
 }
 
 /// # Safety
 /// Rows from the one `first` on are within those of the work, `N` of them, at most four.
 #[inline(always)]
-unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
+unsafe fn some<E: Expression, V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usize) {
     let &Rows { input, output, factors, shifts, len, .. } = rows;
     let from = [0, 1, 2, 3].map(|row| input.wrapping_add((first + row) * len));
     // SAFETY: within the rows.
@@ -49,7 +92,7 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
             let (factor, shift) = (V::load(isa, factors.add(at)), V::load(isa, shifts.add(at)));
             unrolled!(4: row < N, {
                 let x = V::load(isa, from[row].add(at));
-                let y = normalised(x, means[row], inverses[row].mul(factor), shift);
+                let y = E::of(x, [means[row], inverses[row]], factor, shift);
                 y.store(to.add(row * len + at));
             });
         }
@@ -62,14 +105,9 @@ unsafe fn some<V: F32Simd, const N: usize>(isa: V::Isa, rows: &Rows, first: usiz
             let shift = V::load_first(isa, shifts.add(whole), rest);
             unrolled!(4: row < N, {
                 let x = V::load_first(isa, from[row].add(whole), rest);
-                let y = normalised(x, means[row], inverses[row].mul(factor), shift);
+                let y = E::of(x, [means[row], inverses[row]], factor, shift);
                 y.store_first(to.add(row * len + whole), rest);
             });
         }
     }
-}
-
-#[inline(always)]
-fn normalised<V: F32Simd>(x: V, mean: V, factor: V, shift: V) -> V {
-    x.mul(factor).add(shift.sub(mean.mul(factor)))
 }
