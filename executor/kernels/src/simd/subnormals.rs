@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 /// Runs some code with arithmetic of floats that takes operands below the least normal number for 0
 /// and rounds such results to it, on this thread, and leaves the thread as it was.
 ///
-/// On x86-64 and aarch64. The vectors of 32-bit ARM have no other arithmetic.
+/// On x86-64 and aarch64, but for Miri. The vectors of 32-bit ARM have no other arithmetic.
 #[inline]
 pub fn flush_subnormals<R>(run: impl FnOnce() -> R) -> R {
     let _flushed = Flushed::new();
@@ -17,15 +17,15 @@ pub fn flush_subnormals<R>(run: impl FnOnce() -> R) -> R {
 }
 
 /// The bits of MXCSR: subnormal operands are 0 (6), and so are results (15).
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const FLUSH: Word = 1 << 6 | 1 << 15;
 
 /// The bit of FPCR: subnormal operands and results of 32 and 64 bits are 0. Those of 16 bits have
 /// one of their own.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
 const FLUSH: Word = 1 << 24;
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 const FLUSH: Word = 0;
 
 /// The register that governs arithmetic of floats.
@@ -64,21 +64,21 @@ impl Drop for Flushed {
 
 #[inline]
 fn read() -> Word {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut word = 0;
         // SAFETY: stores the register there; every x86-64 has it.
         unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack)) };
         word
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
         let word;
         // SAFETY: reads a register that every aarch64 has.
         unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack)) };
         word
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     0
 }
 
@@ -89,16 +89,16 @@ fn write(word: Word) {
     // what it computes ahead, or moves to the other side of this line, keeps subnormal numbers,
     // which is as good a result. That they count as 0 decides about no memory: whatever floats say
     // is brought into range as integers before it is a place.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
     }
     // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     unsafe {
         std::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = word;
 }
 
