@@ -83,7 +83,7 @@ impl Contents {
         let mut file = File::parse(bytes, &budget)?;
         let (signatures, metadata) = file.notes(&budget)?;
         let graphs = file.graphs.len();
-        let has_own_variables = has_own_variables(&file, graph)?;
+        let has_own_variables = has_own_variables(&file, &signatures, graph)?;
         // The reader gives no file without a graph, and no signature without its own.
         let (number, graph) = (graph, file.graphs.swap_remove(graph.min(graphs - 1)));
         let tensors = graph.tensors.into_iter().map(|tensor| FileTensor::new(tensor, &file));
@@ -114,7 +114,11 @@ impl Contents {
     }
 }
 
-fn has_own_variables(file: &File<'_>, graph: usize) -> Result<bool, FormatError> {
+fn has_own_variables(
+    file: &File<'_>,
+    signatures: &[Signature],
+    graph: usize,
+) -> Result<bool, FormatError> {
     let mut initialising = Vec::new();
     for operator in file.graphs.get(graph).into_iter().flat_map(|graph| &graph.operators) {
         if file.codes[operator.code].builtin == Builtin::CallOnce {
@@ -123,10 +127,16 @@ fn has_own_variables(file: &File<'_>, graph: usize) -> Result<bool, FormatError>
         }
     }
     let others = file.graphs.iter().enumerate();
-    let mut others = others.filter(|(at, _)| *at != graph && !initialising.contains(at));
-    let is_handle =
-        |operator: &Operator<'_>| file.codes[operator.code].builtin == Builtin::VarHandle;
-    Ok(!others.any(|(_, graph)| graph.operators.iter().any(is_handle)))
+    // What callers can run by a name is more than initialising.
+    let is_named = |at: usize| signatures.iter().any(|signature| signature.graph == at);
+    let only_initialises = |at: usize| initialising.contains(&at) && !is_named(at);
+    let mut others = others.filter(|&(at, _)| at != graph && !only_initialises(at));
+    // A handle may also be given to a graph.
+    let uses = |operator: &Operator<'_>| {
+        use Builtin::{AssignVariable, ReadVariable, VarHandle};
+        matches!(file.codes[operator.code].builtin, VarHandle | ReadVariable | AssignVariable)
+    };
+    Ok(!others.any(|(_, graph)| graph.operators.iter().any(uses)))
 }
 
 impl FileTensor {

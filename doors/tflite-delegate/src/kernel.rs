@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nnburst::hal::{View, ViewMut};
 use nnburst::{Burst, Compilation, Frame, InPlace, RuntimeError};
 use nnburst_doors_common::MakeError;
-use nnburst_tflite::{StatePair, TensorInfo};
+use nnburst_tflite::TensorInfo;
 use smallvec::SmallVec;
 
 use crate::delegate::DelegateState;
@@ -62,6 +62,8 @@ struct Run {
 /// A variable with a name: what an execution leaves at an output the next one takes.
 #[derive(Debug)]
 struct Carried {
+    /// The tensor that takes its value first.
+    tensor: usize,
     input: usize,
     output: usize,
     /// The value that an execution in place writes.
@@ -189,12 +191,12 @@ impl Run {
         // A variable is read and written: it keeps its value until the run is over.
         let is_apart = |of: &Transfer| inputs.iter().all(|input| input.tensor != of.tensor);
         let in_place = || compilation.in_place().filter(|_| outputs.iter().all(is_apart));
-        let variables =
-            part.variables().map(|&StatePair { input, output, ref initial, .. }| Carried {
-                input,
-                output,
-                next: vec![0; initial.len()],
-            });
+        let variables = part.variables().map(|state| Carried {
+            tensor: state.info.tensor,
+            input: state.input,
+            output: state.output,
+            next: vec![0; state.initial.len()],
+        });
         let variables = variables.collect();
         let way = if options.has_burst() {
             let burst = compilation.burst(&options.burst())?;
@@ -271,10 +273,18 @@ fn write(frame: &mut Frame, host: &Host, inputs: &[Transfer]) -> Result<(), Kern
     Ok(())
 }
 
+/// Holds the length of a variable's argument against that of its value.
+fn fits(variable: &Carried, argument: usize, bytes: usize, got: usize) -> Result<(), KernelError> {
+    let transfer = Transfer { tensor: variable.tensor, argument, bytes };
+    if got == bytes { Ok(()) } else { Err(KernelError::OtherSize(transfer, got)) }
+}
+
 /// Copies the values of variables into a frame.
 fn put(frame: &mut Frame, variables: &[Carried], values: &[Vec<u8>]) -> Result<(), KernelError> {
     for (variable, value) in variables.iter().zip(values) {
-        frame.input(variable.input)?.copy_from_slice(value);
+        let input = frame.input(variable.input)?;
+        fits(variable, variable.input, value.len(), input.len())?;
+        input.copy_from_slice(value);
     }
     Ok(())
 }
@@ -282,7 +292,9 @@ fn put(frame: &mut Frame, variables: &[Carried], values: &[Vec<u8>]) -> Result<(
 /// Copies the values that variables have then from a frame.
 fn take(frame: &Frame, variables: &[Carried], values: &mut [Vec<u8>]) -> Result<(), KernelError> {
     for (variable, value) in variables.iter().zip(values) {
-        frame.output(variable.output)?.copy_to_slice(value);
+        let output = frame.output(variable.output)?;
+        fits(variable, variable.output, value.len(), output.len())?;
+        output.copy_to_slice(value);
     }
     Ok(())
 }

@@ -83,17 +83,18 @@ fn read() -> Word {
 }
 
 /// Writes what was read, with [`FLUSH`] or without.
+///
+/// The compiler knows nothing of this: what it computes ahead, or moves to the other side of it,
+/// keeps subnormal numbers, which is as good a result. That they count as 0 decides about no
+/// memory: whatever floats say is brought into range as integers before it is a place.
 #[inline]
 fn write(word: Word) {
-    // SAFETY: the modes of rounding and of exceptions stay. The compiler knows nothing of this one:
-    // what it computes ahead, or moves to the other side of this line, keeps subnormal numbers,
-    // which is as good a result. That they count as 0 decides about no memory: whatever floats say
-    // is brought into range as integers before it is a place.
+    // SAFETY: reads the word; the modes of rounding and of exceptions stay as they are.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
     }
-    // SAFETY: as above.
+    // SAFETY: the modes of rounding and of exceptions stay as they are.
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     unsafe {
         std::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack));
