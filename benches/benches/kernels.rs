@@ -22,8 +22,11 @@ use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::layer_norm_f32::{LayerNorm, LayerNormOrder};
 use nnburst_kernels::kernels::lines::{Convolution, Lines};
+use nnburst_kernels::kernels::max_pool_i8::MaxPool;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::plain::zip;
+use nnburst_kernels::kernels::pool_f32::{PoolF32, Pooling};
+use nnburst_kernels::kernels::pool_windows::PoolWindows;
 use nnburst_kernels::kernels::product_f32::Product;
 use nnburst_kernels::kernels::quantize_f32::Quantizer;
 use nnburst_kernels::kernels::repeated_rows::RepeatedRows;
@@ -469,6 +472,29 @@ fn elementwise(c: &mut Criterion) {
         let wide = Operand { all: In::of(&a[..]), step: 1, stride: len };
         let per_row = Operand { all: In::of(&b[..count]), step: 0, stride: 1 };
         sub.compute_rows([wide, per_row], Out::of(&mut y[..]), [count, len, len]).unwrap();
+    });
+    // 3x3 windows two pixels apart over lines of 64 channels.
+    let windows = PoolWindows {
+        rows: 3,
+        columns: 3,
+        line: 15 * 64,
+        column: 64,
+        count: 7,
+        distance: 128,
+        pitch: 64,
+        lanes: 64,
+    };
+    for pooling in [Pooling::Max, Pooling::Mean] {
+        let make = |isa| PoolF32::new(isa, pooling, NO_CLAMP);
+        family(c, &format!("pool_f32 {pooling:?}"), 7 * 9 * 64, make, |pool| {
+            pool.compute(windows, In::of(&a[..]), Out::of(&mut y[..])).unwrap();
+        });
+    }
+    let bytes: Vec<u8> = (0..45 * 64).map(|at: usize| at.to_le_bytes()[0]).collect();
+    let mut most = vec![0; 7 * 64];
+    let make = |isa| MaxPool::new(isa, true, (0x80, 0x7f));
+    family(c, "max_pool_i8", 7 * 9 * 64, make, |pool| {
+        pool.compute(windows, In::of(&bytes[..]), Out::of(&mut most[..])).unwrap();
     });
     family(c, "row_sums_f32", ELEMENTS, RowSums::new, |sums| {
         sums.compute(In::of(&a[..]), &mut y[..count]).unwrap();

@@ -2,8 +2,12 @@
 
 use std::ops::Range;
 
-use nnburst_hal::FusedActivation;
+use nnburst_hal::{FusedActivation, OperandType};
+use nnburst_kernels::kernels::max_pool_i8::MaxPool;
 use nnburst_kernels::kernels::plain::Loop;
+use nnburst_kernels::kernels::pool_f32::{PoolF32, Pooling};
+use nnburst_kernels::kernels::pool_windows::PoolWindows;
+use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::quant::{activation_range, clamp_real, real_activation_range};
 use nnburst_kernels::tensor::rows::Port;
 use nnburst_kernels::tensor::{Element, In, OpError, Out, Quantised, Real, poll};
@@ -52,10 +56,12 @@ fn lower(op: &mut OpBuilder<'_>, kind: Kind) -> Lowered {
         Image::new([image.batches, vertical.output, horizontal.output, image.channels], nchw);
     op.set_output(0, output.shape()?)?;
     let pool = Pool { kind, input: image, output, vertical, horizontal, activation };
-    if kind == Kind::L2 {
-        return by_real!(input.kind, real(op, pool));
+    match (input.kind, kind) {
+        (OperandType::TensorFloat32, Kind::Max) => float(op, pool, Pooling::Max),
+        (OperandType::TensorFloat32, Kind::Average) => float(op, pool, Pooling::Mean),
+        (kind, Kind::L2) => by_real!(kind, real(op, pool)),
+        (kind, _) => dispatch!(kind, 0, real: real(op, pool), byte: byte(op, pool)),
     }
-    dispatch!(input.kind, 0, real: real(op, pool), byte: byte(op, pool))
 }
 
 impl Pool {
@@ -69,18 +75,60 @@ impl Pool {
         let (height, width) = (self.vertical.filter, self.horizontal.filter);
         conv::label(kernel, &self.input, &self.output, height, width, window)
     }
+
+    /// Calls `act` for windows of some lines that lie beside each other and cover the input alike,
+    /// with the places of their first element and of their first result, where pixels are so many
+    /// elements apart.
+    fn each(
+        &self,
+        lines: Range<usize>,
+        (step_in, step_out): (usize, usize),
+        mut act: impl FnMut(usize, usize, PoolWindows) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Self { vertical, horizontal, .. } = *self;
+        // Pixels as wide as they lie apart, where channels lie side by side.
+        let wide = |image: Image, step| match image.is_nchw() {
+            true => image,
+            false => Image::new([image.batches, image.height, image.width, step], false),
+        };
+        let (from, to) = (wide(self.input, step_in), wide(self.output, step_out));
+        let lanes = if to.is_nchw() { 1 } else { self.output.channels };
+        let beside = horizontal.whole();
+        for line in lines {
+            let (y, batch) = (line % to.height, line / to.height);
+            let rows = vertical.covered(y);
+            for channel in (0..self.output.channels).step_by(lanes) {
+                let mut x = 0;
+                while x < to.width {
+                    let columns = horizontal.covered(x);
+                    let count = if beside.contains(&x) { beside.end - x } else { 1 };
+                    let windows = PoolWindows {
+                        rows: rows.len(),
+                        columns: columns.len(),
+                        line: from.width * step_in,
+                        column: step_in,
+                        count,
+                        distance: horizontal.stride.saturating_mul(step_in),
+                        pitch: step_out,
+                        lanes,
+                    };
+                    let first = from.at(batch, rows.start, columns.start, channel);
+                    act(first, to.at(batch, y, x, channel), windows)?;
+                    x += count;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Folds the elements of every window of some lines, and finishes each fold with the number of
-/// elements in it: as many channels side by side as lie side by side in memory, and of these as
-/// many as registers hold from the first element of the window to the last.
+/// Folds the elements of every window, and finishes each fold with the number of elements in it: as
+/// many channels side by side as lie side by side in memory, and of these as many as registers hold
+/// from the first element of the window to the last.
 struct Windows<'a, T, S, F, G> {
-    pool: &'a Pool,
-    lines: Range<usize>,
+    windows: PoolWindows,
     input: In<'a, T>,
     output: Out<'a, T>,
-    /// Elements from pixel to pixel of both.
-    steps: (usize, usize),
     first: S,
     fold: F,
     finish: G,
@@ -89,162 +137,117 @@ struct Windows<'a, T, S, F, G> {
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Loop for Windows<'_, T, S, F, G> {
     #[inline(always)]
     fn run(self) {
-        self.each::<true>();
+        // Wide blocks of bytes alone: others are rarer than their code is long.
+        match size_of::<T>() == 1 && self.windows.lanes > BLOCK {
+            true => self.each::<{ 2 * BLOCK }>(),
+            false => self.each::<BLOCK>(),
+        }
     }
 
     #[inline(always)]
     fn run_scalar(self) {
-        self.each::<false>();
+        self.each::<FEW>();
     }
 }
 
 impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
-    /// Every window; by blocks of many lanes where there are vectors.
+    /// Every window, by blocks of `N` lanes where they don't read beyond the input.
     #[inline(always)]
-    fn each<const VECTORS: bool>(&self) {
-        let Pool { input, output, vertical, horizontal, .. } = *self.pool;
-        let channels = output.channels;
-        let lanes = if output.is_nchw() { 1 } else { channels };
-        let (step_in, step_out) = self.steps;
-        // Pixels as wide as they lie apart, where channels lie side by side.
-        let wide = |image: Image, step| match image.is_nchw() {
-            true => image,
-            false => Image::new([image.batches, image.height, image.width, step], false),
-        };
-        let (from, to) = (wide(input, step_in), wide(output, step_out));
-        let beside = horizontal.whole();
-        for line in self.lines.clone() {
-            let (y, batch) = (line % to.height, line / to.height);
-            let rows = vertical.covered(y);
-            // Of short lines all at once, else pixel by pixel.
-            let window = rows.len().saturating_mul(horizontal.filter).min(MANY);
-            let pixel_ns = window.saturating_mul(lanes) / 4 + 4;
-            let is_short = pixel_ns.saturating_mul(to.width) <= poll::CHUNK;
-            let at_once = if is_short { to.width } else { 1 };
-            for channel in (0..channels).step_by(lanes) {
-                let first = from.at(batch, rows.start, 0, channel);
-                let result = to.at(batch, y, 0, channel);
-                let mut x = 0;
-                while x < to.width {
-                    if (x == 0 || at_once == 1) && poll::work(pixel_ns * at_once).is_err() {
-                        return;
-                    }
-                    let columns = horizontal.covered(x);
-                    let window = Covered {
-                        first: first + columns.start * step_in,
-                        result: result + x * step_out,
-                        rows: rows.len(),
-                        columns: columns.len(),
-                        line: from.width * step_in,
-                        column: step_in,
-                        lanes,
-                    };
-                    if !VECTORS {
-                        x += 1;
-                        (0..lanes).step_by(FEW).for_each(|lane| self.block::<FEW>(&window, lane));
-                        continue;
-                    }
-                    if beside.contains(&x) {
-                        let most = beside.end - x;
-                        let taken = match size_of::<S>() {
-                            1 => self.pixels::<BLOCK>(&window, most),
-                            _ => self.pixels::<{ BLOCK / 2 }>(&window, most),
-                        };
-                        if taken > 0 {
-                            x += taken;
-                            continue;
-                        }
-                    }
-                    x += 1;
-                    // Of bytes a vector holds a block; of wider ones half a block takes half the
-                    // time.
-                    if size_of::<S>() > 1 && lanes <= BLOCK / 2 {
-                        self.block::<{ BLOCK / 2 }>(&window, 0);
-                        continue;
-                    }
-                    for lane in (0..lanes).step_by(BLOCK) {
-                        self.block::<BLOCK>(&window, lane);
+    fn each<const N: usize>(&self) {
+        let PoolWindows { rows, columns, count, distance, lanes, .. } = self.windows;
+        let window_ns = (rows * columns).min(MANY).saturating_mul(lanes) / 4 + 4;
+        let at_once = (poll::CHUNK / window_ns).max(1);
+        for start in (0..count).step_by(at_once) {
+            let end = count.min(start + at_once);
+            if poll::work(window_ns.saturating_mul(end - start)).is_err() {
+                return;
+            }
+            let last = self.place(rows.saturating_sub(1), columns.saturating_sub(1));
+            let left = self.input.len().checked_sub(last + N.max(lanes));
+            let there = match lanes < FEW && distance > N / 2 {
+                true => 0,
+                false => left.map_or(0, |left| left / distance.max(1) + 1),
+            };
+            let whole = start..there.clamp(start, end);
+            self.blocks::<N>(whole.clone());
+            for window in whole.end..end {
+                self.at_end(window);
+            }
+        }
+    }
+
+    /// Elements from the first of a window to another.
+    fn place(&self, row: usize, column: usize) -> usize {
+        row * self.windows.line + column * self.windows.column
+    }
+
+    /// Windows of which whole blocks may be read.
+    #[inline(always)]
+    fn blocks<const N: usize>(&self, range: Range<usize>) {
+        let PoolWindows { distance, pitch, lanes, .. } = self.windows;
+        // Several windows at the places that a block holds: those are stored that results are of.
+        let side = if distance <= N / 2 { (N - lanes) / distance.max(1) + 1 } else { 1 };
+        let is_together = side == 1 || distance == lanes && pitch == lanes;
+        for lane in (0..lanes).step_by(N) {
+            // Rather a whole block that overlaps the one before.
+            let lane = lane.min(lanes.saturating_sub(N));
+            for window in range.clone().step_by(side) {
+                let side = side.min(range.end - window);
+                let ys = self.folded::<N>(window * distance + lane);
+                let to = window * pitch + lane;
+                if side * lanes >= N {
+                    self.output.set_block(to, ys);
+                } else if is_together {
+                    self.put(to, &ys, side * lanes);
+                } else {
+                    for at in 0..side {
+                        self.put(to + at * pitch, &ys[at * distance..], lanes);
                     }
                 }
             }
         }
     }
-}
 
-/// The places of one window's elements, and its result.
-struct Covered {
-    first: usize,
-    result: usize,
-    rows: usize,
-    columns: usize,
-    /// Elements from line to line and from column to column.
-    line: usize,
-    column: usize,
-    /// Elements that lie side by side.
-    lanes: usize,
-}
-
-impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T, S, F, G> {
-    /// Narrow pixels whose windows are all there, up to `most`: the windows of all places in a line
-    /// that a block holds, of which those are stored that results are of. Returns the number of
-    /// pixels, 0 where one by one they take no longer.
-    #[inline(always)]
-    fn pixels<const N: usize>(&self, window: &Covered, most: usize) -> usize {
-        let Covered { first, result, rows, columns, line, column: across, lanes } = *window;
-        let distance = across.saturating_mul(self.pool.horizontal.stride);
-        let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        if distance > N / 2 || first + last + N > self.input.len() {
-            return 0;
-        }
-        let count = ((N - lanes) / distance + 1).min(most);
-        let ys = self.folded::<N, false>(window, first);
-        if distance == lanes && self.steps.1 == lanes {
-            let taken = result..result + count * lanes;
-            self.output.slice(taken.clone()).copy_from(In::of(&ys[..taken.len()]));
-            return count;
-        }
-        for at in 0..count {
-            self.put(result + at * self.steps.1, &ys[at * distance..], lanes);
-        }
-        count
-    }
-
-    /// The lanes from `lane` on, as many as there are up to a block of `N`.
-    #[inline(always)]
-    fn block<const N: usize>(&self, window: &Covered, lane: usize) {
-        let Covered { first, rows, columns, line, column: across, lanes, .. } = *window;
-        if lanes < FEW {
-            return (lane..lanes).for_each(|lane| self.one(window, lane));
-        }
-        // Rather a whole block that overlaps the one before.
-        let start = lane.min(lanes.saturating_sub(N));
-        let last = rows.saturating_sub(1) * line + columns.saturating_sub(1) * across;
-        match first + start + last + N <= self.input.len() {
-            true => self.fold_block::<N, false>(window, start),
-            false => self.block_at_end(window, start),
-        }
-    }
-
-    /// A block of which not all that is read follows in the input: apart from the others, as blocks
-    /// that come from two places go through memory.
+    /// A window in the smallest blocks, or one lane after the other. Cold: few of an image are left
+    /// for it.
     #[cold]
     #[inline(never)]
-    fn block_at_end(&self, window: &Covered, start: usize) {
-        self.fold_block::<BLOCK, true>(window, start);
+    fn at_end(&self, window: usize) {
+        let PoolWindows { rows, columns, distance, pitch, lanes, .. } = self.windows;
+        if lanes >= FEW {
+            return self.blocks::<FEW>(window..window + 1);
+        }
+        for lane in 0..lanes {
+            let mut sum = self.first;
+            for row in poll::each(0..rows, 4) {
+                for column in poll::each(0..columns, 4) {
+                    let at = window * distance + self.place(row, column) + lane;
+                    sum = (self.fold)(sum, self.input.get(at));
+                }
+            }
+            self.output.set(window * pitch + lane, (self.finish)(sum, rows * columns));
+        }
     }
 
-    /// The lanes from `start` on. Where there are fewer than a block, what follows in memory is
-    /// folded as well and not stored: loops of sixteen elements are unrolled before they become
-    /// vectors, and don't then.
+    /// The results of a window whose first elements are at `first`, and of those beside it.
     #[inline(always)]
-    fn fold_block<const N: usize, const AT_END: bool>(&self, window: &Covered, start: usize) {
-        let lanes = window.lanes;
-        let ys = self.folded::<N, AT_END>(window, window.first + start);
-        let to = window.result + start;
-        match lanes {
-            _ if lanes >= N => self.output.set_block(to, ys),
-            _ => self.put(to, &ys, lanes),
+    fn folded<const N: usize>(&self, first: usize) -> [T; N] {
+        let PoolWindows { rows, columns, .. } = self.windows;
+        let mut sums = [self.first; N];
+        let many = rows * columns > MANY;
+        for row in 0..rows {
+            // Long windows are reported line by line; of others the pixel was.
+            if many && poll::work(columns * N / 4).is_err() {
+                break;
+            }
+            for column in 0..columns {
+                let xs = self.input.block::<N>(first + self.place(row, column));
+                sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
+            }
         }
+        let mut ys = [T::default(); N];
+        ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
+        ys
     }
 
     /// Stores so many elements, fewer than a block.
@@ -259,31 +262,6 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         }
     }
 
-    /// The results of a window whose first elements are at `first`, and of those beside it.
-    #[inline(always)]
-    fn folded<const N: usize, const AT_END: bool>(&self, window: &Covered, first: usize) -> [T; N] {
-        let Covered { rows, columns, line, column: across, .. } = *window;
-        let mut sums = [self.first; N];
-        let many = rows * columns > MANY;
-        for row in 0..rows {
-            // Long windows are reported line by line; of others the pixel was.
-            if many && poll::work(columns * BLOCK / 4).is_err() {
-                break;
-            }
-            for column in 0..columns {
-                let at = first + row * line + column * across;
-                let xs = match AT_END && at + N > self.input.len() {
-                    true => self.last_block::<N>(at),
-                    false => self.input.block::<N>(at),
-                };
-                sums.iter_mut().zip(&xs).for_each(|(sum, &x)| *sum = (self.fold)(*sum, x));
-            }
-        }
-        let mut ys = [T::default(); N];
-        ys.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = (self.finish)(sum, rows * columns));
-        ys
-    }
-
     /// Stores `lanes` elements, from `N` to twice as many: as many twice, the second time those up
     /// to the last. A call of `memcpy` takes as long as a window of two pixels.
     #[inline(always)]
@@ -292,30 +270,11 @@ impl<T: Element, S: Copy, F: Fn(S, T) -> S, G: Fn(S, usize) -> T> Windows<'_, T,
         self.output.set_block(to, ys.block::<N>(0));
         self.output.set_block(to + lanes - N, ys.block::<N>(lanes - N));
     }
-
-    /// The last elements of the input, fewer than a block.
-    fn last_block<const N: usize>(&self, at: usize) -> [T; N] {
-        let mut xs = [T::default(); N];
-        let left = self.input.slice(at..self.input.len());
-        left.copy_to(&mut xs[..left.len()]);
-        xs
-    }
-
-    #[inline(always)]
-    fn one(&self, window: &Covered, lane: usize) {
-        let mut sum = self.first;
-        for row in poll::each(0..window.rows, 4) {
-            for column in poll::each(0..window.columns, 4) {
-                let at = window.first + row * window.line + column * window.column + lane;
-                sum = (self.fold)(sum, self.input.get(at));
-            }
-        }
-        self.output.set(window.result + lane, (self.finish)(sum, window.rows * window.columns));
-    }
 }
 
-/// Lanes that are folded side by side.
-const BLOCK: usize = 64;
+/// Lanes that are folded side by side: loops of sixteen are unrolled before they become vectors,
+/// and don't then.
+const BLOCK: usize = 32;
 
 /// Lanes that aren't worth a block.
 const FEW: usize = 4;
@@ -323,13 +282,19 @@ const FEW: usize = 4;
 /// Elements of windows that are long.
 const MANY: usize = 1 << 12;
 
+fn float(op: &mut OpBuilder<'_>, pool: Pool, pooling: Pooling) -> Lowered {
+    let kernel = PoolF32::new(op.isa(), pooling, real_activation_range(pool.activation));
+    emit::<f32>(op, "pool_f32", kernel.isa(), pool, move |windows, input, output| {
+        kernel.compute(windows, input, output)
+    })
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "a window has fewer than 2^24 elements or is near enough"
 )]
 fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let (low, high) = real_activation_range(pool.activation);
-    let label = pool.label("pool_real")?;
     let store = move |y: f32| T::from_f32(clamp_real(y, low, high));
     // One division for all lanes.
     let mean = |sum: f32, count: usize| sum * (1.0 / count.max(1) as f32);
@@ -337,14 +302,14 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     let add_square = |sum: f32, x: T| sum + x.to_f32() * x.to_f32();
     // What is no number is never larger; `f32::max` takes three instructions to find that out.
     let larger = |max: f32, x: T| if x.to_f32() > max { x.to_f32() } else { max };
+    let name = "pool_real";
     match pool.kind {
-        Kind::Max => emit(op, label, pool, f32::NEG_INFINITY, larger, move |max, _| store(max)),
-        Kind::Average => emit(op, label, pool, 0.0, add, move |sum, n| store(mean(sum, n))),
+        Kind::Max => folded(op, name, pool, f32::NEG_INFINITY, larger, move |max, _| store(max)),
+        Kind::Average => folded(op, name, pool, 0.0, add, move |sum, n| store(mean(sum, n))),
         Kind::L2 => {
-            emit(op, label, pool, 0.0, add_square, move |sum, n| store(mean(sum, n).sqrt()));
+            folded(op, name, pool, 0.0, add_square, move |sum, n| store(mean(sum, n).sqrt()))
         }
     }
-    Ok(())
 }
 
 fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
@@ -355,33 +320,45 @@ fn byte<T: Quantised>(op: &mut OpBuilder<'_>, pool: Pool) -> Lowered {
     }
     let (low, high) =
         activation_range(pool.activation, input.scale, input.zero_point, T::MIN, T::MAX);
-    let label = pool.label("pool_byte")?;
     if pool.kind == Kind::Max {
-        // As bytes, of which a vector holds four times as many; of signed ones as of unsigned ones,
-        // which have the same order.
-        let (flip, unsigned) = (T::FLIP, |x: i32| u8::from_i32(x + T::TO_UNSIGNED));
-        let (low, high) = (unsigned(low), unsigned(high));
-        let larger = move |max: u8, q: u8| max.max(q ^ flip);
-        emit(op, label, pool, 0, larger, move |max: u8, _| max.max(low).min(high) ^ flip);
-    } else {
-        let mean = |sum, n| divide_round(sum, i32::try_from(n).unwrap_or(1).max(1));
-        let add = |sum: i32, q: T| sum + q.to_i32();
-        let store = move |y: i32| T::from_i32(y.max(low).min(high));
-        emit(op, label, pool, 0, add, move |sum, n| store(mean(sum, n)));
+        let stored = |q: i32| q.to_le_bytes()[0];
+        let kernel = MaxPool::new(op.isa(), T::MIN < 0, (stored(low), stored(high)));
+        return emit::<u8>(op, "max_pool_i8", kernel.isa(), pool, move |windows, input, output| {
+            kernel.compute(windows, input, output)
+        });
     }
-    Ok(())
+    let mean = |sum, n| divide_round(sum, i32::try_from(n).unwrap_or(1).max(1));
+    let add = |sum: i32, q: T| sum + q.to_i32();
+    let store = move |y: i32| T::from_i32(y.max(low).min(high));
+    folded(op, "pool_byte", pool, 0, add, move |sum, n| store(mean(sum, n)))
 }
 
-fn emit<T: Element, S: Copy + Send + Sync + 'static>(
+/// Emits a fold of the elements of every window, of the first number and one after the other, and
+/// what becomes of it with the number of elements.
+fn folded<T: Element, S: Copy + Send + Sync + 'static>(
     op: &mut OpBuilder<'_>,
-    label: Label,
+    kernel: &'static str,
     pool: Pool,
     first: S,
     fold: impl Fn(S, T) -> S + Send + Sync + 'static,
     finish: impl Fn(S, usize) -> T + Send + Sync + 'static,
-) {
+) -> Lowered {
     let isa = op.isa();
-    let label = Label { form: isa.of_loops(), ..label };
+    emit::<T>(op, kernel, isa.of_loops(), pool, move |windows, input, output| {
+        isa.run(Windows { windows, input, output, first, fold: &fold, finish: &finish });
+        Ok(())
+    })
+}
+
+/// Emits a call for windows beside each other that cover the input alike.
+fn emit<T: Element>(
+    op: &mut OpBuilder<'_>,
+    kernel: &'static str,
+    isa: Isa,
+    pool: Pool,
+    compute: impl Fn(PoolWindows, In<'_, T>, Out<'_, T>) -> Result<(), String> + Send + Sync + 'static,
+) -> Lowered {
+    let label = Label { form: isa, ..pool.label(kernel)? };
     let Pool { input: from, output: to, .. } = pool;
     let lanes = if to.is_nchw() { 1 } else { to.channels };
     op.emit_bands(label, 0, pool.lines(), move |io, lines| {
@@ -389,12 +366,16 @@ fn emit<T: Element, S: Copy + Send + Sync + 'static>(
         let pixels =
             |image: Image| image.batches * image.height * image.width * image.channels / lanes;
         let steps = (input.pitch(pixels(from), lanes)?, output.pitch(pixels(to), lanes)?);
-        let (input, output, fold, finish) = (input.all(), output.all(), &fold, &finish);
-        isa.run(Windows { pool: &pool, lines, input, output, steps, first, fold, finish });
-        Ok(())
+        let (input, output) = (input.all(), output.all());
+        pool.each(lines, steps, |first, result, windows| {
+            let from = first.min(input.len())..input.len();
+            let to = result.min(output.len())..output.len();
+            compute(windows, input.slice(from), output.slice(to))
+        })
     });
     if !to.is_nchw() {
         let pixel = Some(lanes * size_of::<T>());
         op.rows(&[(Port::Input(0), pixel), (Port::Output, pixel)]);
     }
+    Ok(())
 }

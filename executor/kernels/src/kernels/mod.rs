@@ -25,6 +25,7 @@
 //!                   each; spans: rows that have a stride;
 //!                   short_rows: several in one block; repeated_rows: all beside the same one;
 //!                   gathered_rows: rows by their number
+//!   pool/           pool_f32, max_pool_i8: windows of an image; pool_windows: where they lie
 //!   recurrent/      gates_i16: inputs of quantised gates; svdf_f32: the memory of a filter
 //!   transform/      fft_f64: discrete Fourier transforms of rows
 //!   roofline        peak arithmetic and memory bandwidth of one core, for profiles
@@ -78,6 +79,11 @@ mod elementwise {
     pub mod spans;
     pub mod transcendental_f32;
 }
+mod pool {
+    pub mod max_pool_i8;
+    pub mod pool_f32;
+    pub mod pool_windows;
+}
 mod recurrent {
     pub mod gates_i16;
     pub mod svdf_f32;
@@ -95,6 +101,7 @@ pub use elementwise::{
 };
 pub use gemm::{attention_f32, gemm_f32, gemm_i8, pack, product_f32};
 pub use gemv::{gemv_blocks_i4, gemv_f32, gemv_i8};
+pub use pool::{max_pool_i8, pool_f32, pool_windows};
 pub use recurrent::{gates_i16, svdf_f32};
 pub use transform::fft_f64;
 

@@ -43,10 +43,11 @@ pub(crate) trait F32Lanes: Copy {
     /// The product with `factor` and then the sum with `addend`, rounded once.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
 
-    /// The larger number; NaN where `other` is one, either where `self` alone is.
+    /// These numbers where they are larger than the others, elsewhere the others: also where one is
+    /// NaN, or both are 0.
     fn larger(self, other: Self) -> Self;
 
-    /// The smaller number; NaN where `other` is one, either where `self` alone is.
+    /// These numbers where they are smaller than the others, elsewhere the others, as of `larger`.
     fn smaller(self, other: Self) -> Self;
 
     /// NaN stays NaN.

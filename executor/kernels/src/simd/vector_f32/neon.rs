@@ -4,8 +4,8 @@ use core::arch::aarch64::{
     float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgeq_f32,
     vcgtq_f32, vcgtq_u32, vcleq_f32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32,
     vcvtq_f32_s32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32,
-    vget_high_f32, vget_low_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vminq_f32, vminvq_u32,
-    vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32,
+    vget_high_f32, vget_low_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vminvq_u32, vmulq_f32,
+    vpaddq_f32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32,
     vreinterpretq_u32_u16, vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32,
     vsubq_s32, vuzp1q_f32, vuzp2q_f32,
 };
@@ -70,13 +70,13 @@ impl F32Lanes for F32x4 {
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { vmaxq_f32(self.0, other.0) })
+        Self(unsafe { vbslq_f32(vcgtq_f32(self.0, other.0), self.0, other.0) })
     }
 
     #[inline(always)]
     fn smaller(self, other: Self) -> Self {
         // SAFETY: a vector is proof of the instruction set.
-        Self(unsafe { vminq_f32(self.0, other.0) })
+        Self(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), self.0, other.0) })
     }
 
     #[inline(always)]

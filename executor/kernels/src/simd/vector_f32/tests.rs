@@ -53,6 +53,12 @@ impl Kernel for Lanes {
         );
         let none = S::F32::splat(isa, f32::NAN);
         assert!(lanes(a.larger(none)).iter().all(|x| x.is_nan()));
+        assert_eq!(lanes(none.larger(a)), lanes(a));
+        assert_eq!(lanes(none.smaller(a)), lanes(a));
+        let (zero, below) = (S::F32::splat(isa, 0.0), S::F32::splat(isa, -0.0));
+        for x in [zero.larger(below), zero.smaller(below)] {
+            assert!(lanes(x).iter().all(|x| x.is_sign_negative()));
+        }
         assert_eq!(lanes(a.larger(b)), of(&|at| x(at).max(y(at))));
         assert!(lanes(a.smaller(none)).iter().all(|x| x.is_nan()));
         assert_eq!(lanes(a.smaller(b)), of(&|at| x(at).min(y(at))));

@@ -200,7 +200,7 @@ impl FloatChannels {
 /// They are readable, and there are fewer than eight.
 #[inline(always)]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-unsafe fn load_few(from: *const u8, count: usize) -> u64 {
+pub(crate) unsafe fn load_few(from: *const u8, count: usize) -> u64 {
     // SAFETY: each piece is within the bytes; pieces may overlap.
     unsafe {
         if count >= 4 {

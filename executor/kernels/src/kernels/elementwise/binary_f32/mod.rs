@@ -106,8 +106,8 @@ arithmetic! {
     Sub(a, b): a - b, a.sub(b);
     Mul(a, b): a * b, a.mul(b);
     Div(a, b): a / b, a.div(b);
-    Maximum(a, b): if b < a { a } else { b }, a.where_less(b, a, b);
-    Minimum(a, b): if a < b { a } else { b }, a.where_less(a, b, b);
+    Maximum(a, b): if b < a { a } else { b }, a.larger(b);
+    Minimum(a, b): if a < b { a } else { b }, a.smaller(b);
     SquaredDifference(a, b): (a - b) * (a - b), a.sub(b).mul(a.sub(b));
 }
 
