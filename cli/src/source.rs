@@ -117,11 +117,15 @@ impl ModelSource {
         let labels = model_file.labels(0).unwrap_or_default();
         let load = start.elapsed();
         let wide = Wide { inputs: wide_of(&imported.inputs), outputs: wide_of(&imported.outputs) };
-        let inputs = model_file.contents().map_err(failed)?.inputs;
-        let is_empty =
-            |tensor: &usize| imported.empty_inputs.iter().any(|info| info.tensor == *tensor);
-        let empty_inputs = inputs.iter().enumerate().filter(|(_, tensor)| is_empty(tensor));
-        let empty_inputs = empty_inputs.map(|(at, _)| at).collect();
+        let empty_inputs = match imported.empty_inputs.is_empty() {
+            true => Vec::new(),
+            false => {
+                let inputs = model_file.contents().map_err(failed)?.inputs;
+                let is_empty =
+                    |tensor: usize| imported.empty_inputs.iter().any(|info| info.tensor == tensor);
+                (0..inputs.len()).filter(|&at| is_empty(inputs[at])).collect()
+            }
+        };
         let states = imported
             .states
             .into_iter()

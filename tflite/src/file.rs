@@ -170,9 +170,9 @@ impl ModelFile {
     /// ZIP archive behind the FlatBuffer).
     ///
     /// # Errors
-    /// The file or its metadata is broken.
+    /// The metadata, or where the file says that it is, is broken.
     pub fn labels(&self, output: usize) -> Result<Option<Vec<String>>, ImportError> {
-        let labels = packed_files::labels(&self.bytes, &self.contents()?, output);
+        let labels = packed_files::labels(&self.bytes, self.entry.graph, output);
         self.read(labels.map_err(ImportError::from))
     }
 

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The bytes of a file. Each is read once: who writes to the file meanwhile changes what was not
 /// read yet.
@@ -17,6 +18,8 @@ pub(crate) struct FileBytes {
     len: usize,
     /// One behind the other, from the first byte to the last.
     pieces: Vec<Piece>,
+    /// The piece that was asked for last: tables, and what they name, lie together.
+    recent: AtomicUsize,
     /// The file on disk; `None` where the bytes came without one.
     file: Option<File>,
     /// All of them, once somebody asked for that.
@@ -93,8 +96,7 @@ impl FileBytes {
         if let Some(whole) = self.whole.get() {
             return whole.get(range);
         }
-        let at = self.pieces.partition_point(|piece| piece.range.end <= range.start);
-        match self.pieces.get(at) {
+        match self.piece_at(range.start) {
             Some(piece) if range.end <= piece.range.end => {
                 let first = range.start.checked_sub(piece.range.start)?;
                 let bytes = piece.bytes.get_or_init(|| self.read(piece.range.clone()));
@@ -103,6 +105,18 @@ impl FileBytes {
             _ if range.is_empty() => Some(&[]),
             _ => self.whole().get(range),
         }
+    }
+
+    /// The piece that has a byte; `None` behind the last.
+    fn piece_at(&self, at: usize) -> Option<&Piece> {
+        // Relaxed: any number will do, as it is only where to look first.
+        let recent = self.pieces.get(self.recent.load(Ordering::Relaxed));
+        if let Some(piece) = recent.filter(|piece| piece.range.contains(&at)) {
+            return Some(piece);
+        }
+        let found = self.pieces.partition_point(|piece| piece.range.end <= at);
+        self.recent.store(found, Ordering::Relaxed);
+        self.pieces.get(found)
     }
 
     /// All of them; none where they can't be read.

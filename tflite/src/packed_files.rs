@@ -8,9 +8,9 @@ use std::io::Read;
 
 use flate2::read::DeflateDecoder;
 
-use crate::contents::Contents;
 use crate::file_bytes::FileBytes;
 use crate::flatbuffer::{Budget, Field, FormatError, Table};
+use crate::schema::metadata_range;
 
 /// The name of the metadata that describes inputs, outputs and packed files.
 const METADATA: &str = "TFLITE_METADATA";
@@ -20,21 +20,19 @@ const MOST_BYTES: u64 = 4 << 20;
 /// The packed file has a line for each element along the last axis of a tensor.
 const AXIS_LABELS: i8 = 2;
 
-/// The names of the classes of an output; `None` where the file packs none for it.
+/// The names of the classes of an output of a graph; `None` where the file packs none for it.
 ///
 /// # Errors
 /// The metadata is broken.
 pub(crate) fn labels(
     bytes: &FileBytes,
-    contents: &Contents,
+    graph: usize,
     output: usize,
 ) -> Result<Option<Vec<String>>, FormatError> {
-    let entry = contents.metadata.iter().find(|entry| entry.name == METADATA);
-    let Some(metadata) = entry.and_then(|entry| bytes.get(entry.range.clone())) else {
-        return Ok(None);
-    };
+    let range = metadata_range(bytes, METADATA)?;
+    let Some(metadata) = range.and_then(|range| bytes.get(range)) else { return Ok(None) };
     let metadata = FileBytes::from(metadata.to_vec());
-    let Some(name) = labels_file(&metadata, contents.graph, output)? else { return Ok(None) };
+    let Some(name) = labels_file(&metadata, graph, output)? else { return Ok(None) };
     let file = packed_file(bytes.whole(), &name);
     let text = file.as_deref().and_then(|text| std::str::from_utf8(text).ok());
     Ok(text.map(|text| text.trim_end().lines().map(|line| line.trim().to_owned()).collect()))

@@ -271,7 +271,7 @@ pub fn import_anything(bytes: &[u8]) -> Result<Imported, ImportError> {
     let imported = imported?;
     // Broken notes do not keep a model from being imported, yet its graph can be described.
     if let Ok(contents) = described {
-        let labels = crate::packed_files::labels(&bytes.to_vec().into(), &contents, 0);
+        let labels = crate::packed_files::labels(&bytes.to_vec().into(), 0, 0);
         debug_assert!(
             labels.is_err() || labels.is_ok_and(|it| it.is_none_or(|it| it.len() <= bytes.len()))
         );

@@ -172,7 +172,9 @@ impl<'a> Table<'a> {
         let Some(range) = self.byte_range(field)? else { return Ok(None) };
         let bytes = self.file.get(range).unwrap_or_default();
         self.budget.pay(field, bytes.len(), 3)?;
-        Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
+        // Names of ASCII are many bytes at a time so, and one by one where any may be wrong.
+        let text = std::str::from_utf8(bytes).map(str::to_owned);
+        Ok(Some(text.unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned())))
     }
 
     /// A vector of scalars; empty if it is left out.

@@ -87,6 +87,8 @@ pub(crate) struct Operator<'a> {
     pub(crate) custom: &'a [u8],
 }
 
+const BUFFERS: Field = Field::new(4, "Model.buffers");
+
 impl<'a> File<'a> {
     /// Reads and verifies a file. Tables live as long as the budget that watches over them.
     pub(crate) fn parse(bytes: &'a FileBytes, budget: &'a Budget) -> Result<Self, FormatError> {
@@ -94,7 +96,6 @@ impl<'a> File<'a> {
         const CODES: Field = Field::new(1, "Model.operator_codes");
         const SUBGRAPHS: Field = Field::new(2, "Model.subgraphs");
         const DESCRIPTION: Field = Field::new(3, "Model.description");
-        const BUFFERS: Field = Field::new(4, "Model.buffers");
 
         let root = Table::root(bytes, budget, IDENTIFIER)?;
         let version = root.scalar(VERSION, 0u32)?;
@@ -148,6 +149,22 @@ impl<'a> File<'a> {
     pub(crate) fn range(&self, tensor: &Tensor) -> Option<Range<usize>> {
         self.buffers.get(tensor.buffer).filter(|range| !range.is_empty()).cloned()
     }
+}
+
+/// Returns the place in the file of the bytes that it carries under a name; `None` if it has none of
+/// that name. Nothing else of the file is read.
+pub(crate) fn metadata_range(
+    bytes: &FileBytes,
+    name: &str,
+) -> Result<Option<Range<usize>>, FormatError> {
+    let budget = Budget::of_file(bytes);
+    let root = Table::root(bytes, &budget, IDENTIFIER)?;
+    let entries = notes::metadata_buffers(&root)?;
+    let Some((_, buffer)) = entries.into_iter().find(|(known, _)| known == name) else {
+        return Ok(None);
+    };
+    let buffers = root.tables(BUFFERS, |table| read_buffer(bytes, &table))?;
+    Ok(usize::try_from(buffer).ok().and_then(|buffer| buffers.get(buffer).cloned()))
 }
 
 fn read_buffer(file: &FileBytes, table: &Table<'_>) -> Result<Range<usize>, FormatError> {

@@ -70,15 +70,20 @@ pub(super) fn metadata(
     root: &Table<'_>,
     buffers: &[Range<usize>],
 ) -> Result<Vec<MetadataEntry>, FormatError> {
+    let entries = metadata_buffers(root)?.into_iter().map(|(name, buffer)| {
+        let buffer = within(METADATA_BUFFER, buffer.into(), buffers.len())?;
+        Ok(MetadataEntry { name, range: buffers.get(buffer).cloned().unwrap_or_default() })
+    });
+    entries.collect()
+}
+
+const METADATA_BUFFER: Field = Field::new(1, "Metadata.buffer");
+
+/// The names under which the file carries bytes, and the numbers of their buffers.
+pub(super) fn metadata_buffers(root: &Table<'_>) -> Result<Vec<(String, u32)>, FormatError> {
     const METADATA: Field = Field::new(6, "Model.metadata");
     const NAME: Field = Field::new(0, "Metadata.name");
-    const BUFFER: Field = Field::new(1, "Metadata.buffer");
     root.tables(METADATA, |table| {
-        let buffer = i64::from(table.scalar(BUFFER, 0u32)?);
-        let buffer = within(BUFFER, buffer, buffers.len())?;
-        Ok(MetadataEntry {
-            name: table.string(NAME)?.unwrap_or_default(),
-            range: buffers.get(buffer).cloned().unwrap_or_default(),
-        })
+        Ok((table.string(NAME)?.unwrap_or_default(), table.scalar(METADATA_BUFFER, 0u32)?))
     })
 }
