@@ -362,6 +362,37 @@ class Lives(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
+    def test_results_are_the_same_however_the_program_rounds_and_traps(self):
+        # In a program of its own: what an operation that traps leaves is the end of it.
+        program = f"""
+import ctypes
+libm = ctypes.CDLL("libm.so.6")
+# Of <fenv.h>: FE_DOWNWARD, and FE_INVALID with FE_DIVBYZERO and FE_OVERFLOW, which Arm has no traps for.
+DOWNWARD, TRAPS = {{"x86_64": (0x400, 0x0D), "aarch64": (0x800000, 0)}}[{os.uname().machine!r}]
+
+def results(mode, traps):
+    def within(run):
+        libm.fesetround(mode)
+        libm.feenableexcept(traps)
+        result = run()
+        kept = libm.fegetround() == mode and libm.fegetexcept() == traps
+        libm.fedisableexcept(traps)
+        libm.fesetround(0)
+        assert kept, "the thread's own mode"
+        return result
+
+    it = within(lambda: its.interpreter({FLOAT!r}, [its.delegate(log="quiet")]))
+    for detail in it.get_input_details():
+        it.set_tensor(detail["index"], its.values(detail, 1))
+    within(it.invoke)
+    return it.get_tensor(it.get_output_details()[0]["index"]).tobytes()
+
+plain = results(0, 0)
+assert results(DOWNWARD, 0) == plain, "another mode of rounding"
+assert results(0, TRAPS) == plain, "exceptions that end a program"
+"""
+        self.assertEqual(said(program), ("", 0))
+
     def test_an_interpreter_moves_between_threads(self):
         it = its.interpreter(QUANT, [its.delegate(log="quiet", device="spawn/nnburst-cpu")])
         want = its.run(its.interpreter(QUANT))

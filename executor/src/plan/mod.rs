@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use nnburst_hal::{Budget, Model, OperationType, Version, validate_model_polled, vlog};
 use nnburst_kernels::kernels::Precision;
+use nnburst_kernels::simd::FloatMode;
 use nnburst_kernels::simd::Isa;
 use nnburst_kernels::tensor::packed::Packs;
 use nnburst_kernels::tensor::{AlignedBytes, poll};
@@ -129,7 +130,11 @@ impl Plan {
         weights: Option<&Arc<AlignedBytes>>,
         control: &Control<'_>,
     ) -> Result<Self, CompileError> {
-        poll::under(control, || Self::compile_polled(model, options, packs, weights, control))
+        // As in any other program, whatever this thread's has set.
+        poll::under(control, || {
+            FloatMode::Standard
+                .within(|| Self::compile_polled(model, options, packs, weights, control))
+        })
     }
 
     fn compile_polled(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use nnburst_kernels::simd::flush_subnormals;
+use nnburst_kernels::simd::FloatMode;
 use nnburst_kernels::tensor::poll;
 
 use super::team::Team;
@@ -123,7 +123,7 @@ fn together(
             // It takes turns of its own at the polls inside its pieces.
             let helping = Helping::of(control);
             let control = Control { checkpoint: Some(&helping), ..*control };
-            poll::under(&control, || flush_subnormals(|| work(helper)));
+            poll::under(&control, || FloatMode::Flushed.within(|| work(helper)));
         }
         _ => {}
     };

@@ -21,7 +21,7 @@ use crate::lowering::graph::MAIN;
 use crate::lowering::{CompileError, Control, RunError};
 use crate::plan::{Plan, Stage};
 use arguments::Sink;
-use nnburst_kernels::simd::flush_subnormals;
+use nnburst_kernels::simd::FloatMode;
 use nnburst_kernels::tensor::NoMemory;
 use nnburst_kernels::tensor::poll;
 use nnburst_kernels::tensor::poll::Halt;
@@ -192,14 +192,15 @@ impl Session {
         let warm_up = Some(WarmUp { is_over });
         let mut orders = Orders { control, team: None, times: None, warm_up };
         let mut sink = Sink::Given(outputs);
-        let ran =
-            flush_subnormals(|| self.runner.run(&self.context, inputs, &mut sink, &mut orders));
+        let ran = FloatMode::Flushed
+            .within(|| self.runner.run(&self.context, inputs, &mut sink, &mut orders));
         // What fails with values that mean nothing would do so each time, and make words of it.
         self.warms_up = matches!(ran, Ok(()) | Err(RunError::Stopped));
     }
 
     /// Executes the plan. Where the plan is static this neither allocates nor locks nor calls the
-    /// system. Floats below 2^-126 count as 0, as [`flush_subnormals`] has it.
+    /// system. Floats below 2^-126 count as 0, and rounding is to the nearest, whatever
+    /// the thread's program has set ([`FloatMode::Flushed`]).
     ///
     /// # Errors
     /// See [`RunError`]; outputs may then be partly written.
@@ -241,7 +242,7 @@ impl Session {
         let mut orders = Orders { control, team: self.team.as_mut(), times, warm_up: None };
         let mut sink = Sink::Given(outputs);
         let run = || self.runner.run(&self.context, inputs, &mut sink, &mut orders);
-        poll::under(control, || flush_subnormals(run))?;
+        poll::under(control, || FloatMode::Flushed.within(run))?;
         match &self.context.weights {
             Some(weights) if weights.is_corrupt() => Err(CompileError::Cache.into()),
             _ => Ok(()),

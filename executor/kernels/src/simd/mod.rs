@@ -1,6 +1,7 @@
 //! Vectors of the instruction sets: kernels over them are written once.
 //!
 //! ```text
+//!   float_mode   how floats are rounded, and that the least numbers are 0
 //!   isa          instruction sets; values that prove that the machine has one
 //!   kernel       kernels written once, over the vectors of any instruction set
 //!   variants     tables of a kernel's variants, of which a plan takes the best
@@ -9,7 +10,6 @@
 //!   vector_i32   vectors of i32, loaded from and stored as 8-bit integers too
 //!   dot          dot products of 8-bit or 16-bit integers, added to vectors of i32
 //!   requantise   accumulators to stored values, vectorised and exact
-//!   subnormals   arithmetic that takes the least numbers for 0
 //!   tiles        shapes of the tiles that AMX multiplies bytes by
 //!   turn         squares of bytes whose rows become columns
 //! ```
@@ -38,12 +38,12 @@ macro_rules! unrolled {
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod dot;
+mod float_mode;
 mod isa;
 mod kernel;
 pub mod requantise;
 #[cfg(target_arch = "x86_64")]
 mod signal_stack;
-mod subnormals;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tiles;
 pub mod turn;
@@ -52,11 +52,11 @@ pub(crate) mod vector_f32;
 pub(crate) mod vector_f64;
 pub(crate) mod vector_i32;
 
+pub use float_mode::FloatMode;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use isa::Amx;
 pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
 pub(crate) use kernel::{Kernel, Simd};
-pub use subnormals::flush_subnormals;
 pub(crate) use variants::{TableRow, rows, variants};
 pub use variants::{Variant, Variants};
 pub(crate) use vector_f32::HALF_ROOT;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nnburst_hal::OperationType;
-use nnburst_kernels::simd::flush_subnormals;
+use nnburst_kernels::simd::FloatMode;
 use nnburst_kernels::tensor::{AlignedBytes, OpError, poll};
 
 use crate::lowering::Io;
@@ -58,7 +58,7 @@ pub(in crate::plan) fn fold(
     let slots = [SlotMemory::of(arena.view_mut())];
     for step in std::mem::take(&mut own.steps) {
         let step = layout.step(step);
-        let ran = flush_subnormals(|| step.work.run(Io::new(&slots, &step)));
+        let ran = FloatMode::Flushed.within(|| step.work.run(Io::new(&slots, &step)));
         ran.map_err(OpError::rule)?;
     }
     for (value, local, len) in results {
