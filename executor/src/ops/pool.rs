@@ -82,10 +82,11 @@ impl Pool {
     fn each(
         &self,
         lines: Range<usize>,
-        (step_in, step_out): (usize, usize),
+        steps: [usize; 2],
         mut act: impl FnMut(usize, usize, PoolWindows) -> Result<(), String>,
     ) -> Result<(), String> {
         let Self { vertical, horizontal, .. } = *self;
+        let [step_in, step_out] = steps;
         // Pixels as wide as they lie apart, where channels lie side by side.
         let wide = |image: Image, step| match image.is_nchw() {
             true => image,
@@ -365,7 +366,7 @@ fn emit<T: Element>(
         let (input, output) = (io.input_rows(0), io.output_rows(0));
         let pixels =
             |image: Image| image.batches * image.height * image.width * image.channels / lanes;
-        let steps = (input.pitch(pixels(from), lanes)?, output.pitch(pixels(to), lanes)?);
+        let steps = [input.pitch(pixels(from), lanes)?, output.pitch(pixels(to), lanes)?];
         let (input, output) = (input.all(), output.all());
         pool.each(lines, steps, |first, result, windows| {
             let from = first.min(input.len())..input.len();

@@ -190,9 +190,9 @@ impl Burst {
         }
     }
 
-    /// Returns whether a frame can be submitted, or the burst is over. If not, `fd` becomes readable
-    /// when that may have changed, and `waker` is woken, as by [`Burst::poll_ready`], which is to
-    /// be called first.
+    /// Returns whether a frame can be submitted, or the burst is over. If not, `fd` becomes
+    /// readable when that may have changed, and `waker` is woken, as by [`Burst::poll_ready`],
+    /// which is to be called first.
     #[cfg(feature = "futures")]
     pub(crate) fn room_ready(&mut self, readiness: &mut Readiness, waker: Option<&Waker>) -> bool {
         match &mut self.way {

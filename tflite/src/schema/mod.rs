@@ -151,8 +151,8 @@ impl<'a> File<'a> {
     }
 }
 
-/// Returns the place in the file of the bytes that it carries under a name; `None` if it has none of
-/// that name. Nothing else of the file is read.
+/// Returns the place in the file of the bytes that it carries under a name; `None` if it has none
+/// of that name. Nothing else of the file is read.
 pub(crate) fn metadata_range(
     bytes: &FileBytes,
     name: &str,

@@ -21,7 +21,7 @@ pub(super) struct HalfBytes {
 }
 
 impl HalfBytes {
-    /// Packs input `input`, rows of `depth` bytes whose zero point is 0; also gives the sum of each.
+    /// Packs input `input`, rows of `depth` bytes whose zero point is 0; also gives each one's sum.
     /// `None` unless they are constants of -8 to 7, and enough.
     pub(super) fn new(
         call: &mut OperatorCall<'_, '_>,

@@ -26,7 +26,7 @@ pub struct PoolWindows {
 
 /// What a variant folds in one call: elements of windows, at any alignment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<T> {
+pub(super) struct WindowPart<T> {
     pub(super) input: *const T,
     pub(super) output: *mut T,
     pub(super) windows: PoolWindows,
@@ -59,7 +59,7 @@ impl PoolWindows {
         self,
         input: In<'_, T>,
         output: Out<'_, T>,
-        run: impl Fn(&Part<T>),
+        run: impl Fn(&WindowPart<T>),
     ) -> Result<(), String> {
         let last = self.last().ok_or("windows of more elements than memory has")?;
         check_lengths(input.len(), last.0)?;
@@ -108,20 +108,20 @@ impl PoolWindows {
         Some((first.checked_add(place)?.checked_add(self.lanes)?, results))
     }
 
-    /// In pieces that take no longer than a report of work is to: some lanes of some windows, and of
-    /// long windows some elements.
+    /// In pieces that take no longer than a report of work is to: some lanes of some windows, and
+    /// of long windows some elements.
     fn each_piece<T: Element>(
         self,
         input: In<'_, T>,
         output: Out<'_, T>,
-        run: &impl Fn(&Part<T>),
+        run: &impl Fn(&WindowPart<T>),
     ) -> Result<(), String> {
         let elements = self.rows.saturating_mul(self.columns);
         let work = elements.saturating_mul(self.count).saturating_mul(self.lanes);
         if elements <= MANY && work <= REPORTED {
             poll::work(self.count * (self.lanes + 16) * (elements + 2) / 8)?;
             let (input, output) = (input.as_ptr(), output.as_mut_ptr());
-            run(&Part { input, output, windows: self, begins: true, ends: true });
+            run(&WindowPart { input, output, windows: self, begins: true, ends: true });
             return Ok(());
         }
         let columns = self.columns.clamp(1, MANY);
@@ -141,7 +141,7 @@ impl PoolWindows {
                         poll::work(count * (lanes + 16) * (rows * columns + 2) / 8)?;
                         let place = row * self.line + column * self.column;
                         let from = window * self.distance + place + lane;
-                        run(&Part {
+                        run(&WindowPart {
                             input: input.as_ptr().wrapping_add(from),
                             output: output.as_mut_ptr().wrapping_add(window * self.pitch + lane),
                             windows: Self { rows, columns, count, lanes, ..self },
@@ -176,9 +176,9 @@ mod tests {
         let input = vec![0_u8; 2 * 10_000 + 2 * 4999 + 3];
         let pieces = RefCell::new(Vec::new());
         let mut output = [0; 3];
-        let add = |part: &Part<u8>| {
+        let add = |part: &WindowPart<u8>| {
             let from = part.input.addr() - input.as_ptr().addr();
-            let Part { windows, begins, ends, .. } = *part;
+            let WindowPart { windows, begins, ends, .. } = *part;
             pieces.borrow_mut().push((from, windows.columns, windows.count, begins, ends));
         };
         windows.each_part(In::of(&input), Out::of(&mut output), add).unwrap();

@@ -8,7 +8,7 @@ use core::arch::x86_64::{
 };
 
 use super::Pooled;
-use super::vectors::{Bytes, FewBytes, fold};
+use super::vectors::{ByteVector, FewByteVector, fold};
 use crate::simd::Avx2;
 use crate::simd::vector_i32::{load_few, store_few};
 
@@ -27,7 +27,7 @@ pub(super) unsafe fn run<const SIGNED: bool>(pooled: &Pooled) {
 #[derive(Clone, Copy)]
 struct U8x32(__m256i);
 
-impl Bytes for U8x32 {
+impl ByteVector for U8x32 {
     type Isa = Avx2;
 
     const LANES: usize = 32;
@@ -77,7 +77,7 @@ impl Bytes for U8x32 {
 #[derive(Clone, Copy)]
 pub(super) struct U8x16(__m128i);
 
-impl Bytes for U8x16 {
+impl ByteVector for U8x16 {
     type Isa = Avx2;
 
     const LANES: usize = 16;
@@ -123,7 +123,7 @@ impl Bytes for U8x16 {
     }
 }
 
-impl FewBytes for U8x16 {
+impl FewByteVector for U8x16 {
     #[inline(always)]
     unsafe fn load_few(_: Avx2, from: *const u8, count: usize) -> Self {
         // SAFETY: the proof; the first and the last ones are within the bytes.

@@ -8,7 +8,7 @@ use core::arch::x86_64::{
 
 use super::Pooled;
 use super::avx2::U8x16;
-use super::vectors::{Bytes, fold};
+use super::vectors::{ByteVector, fold};
 use crate::simd::Avx512;
 
 /// # Safety
@@ -26,7 +26,7 @@ pub(super) unsafe fn run<const SIGNED: bool>(pooled: &Pooled) {
 #[derive(Clone, Copy)]
 struct U8x64(__m512i);
 
-impl Bytes for U8x64 {
+impl ByteVector for U8x64 {
     type Isa = Avx512;
 
     const LANES: usize = 64;

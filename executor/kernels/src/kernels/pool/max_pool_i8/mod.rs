@@ -9,15 +9,15 @@ mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vectors;
 
-use super::pool_windows::{Part, PoolWindows};
+use super::pool_windows::{PoolWindows, WindowPart};
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::{In, Out};
 
 /// A part of the windows, and the range of results.
 #[derive(Clone, Copy, Debug)]
 struct Pooled {
-    /// Bytes as they are stored.
-    part: Part<u8>,
+    /// ByteVector as they are stored.
+    part: WindowPart<u8>,
     low: u8,
     high: u8,
 }

@@ -7,7 +7,7 @@ use core::arch::aarch64::{
 };
 
 use super::Pooled;
-use super::vectors::{Bytes, FewBytes, fold};
+use super::vectors::{ByteVector, FewByteVector, fold};
 use crate::simd::Neon;
 use crate::simd::vector_i32::{load_few, store_few};
 
@@ -26,7 +26,7 @@ pub(super) unsafe fn run<const SIGNED: bool>(pooled: &Pooled) {
 #[derive(Clone, Copy)]
 struct U8x16(uint8x16_t);
 
-impl Bytes for U8x16 {
+impl ByteVector for U8x16 {
     type Isa = Neon;
 
     const LANES: usize = 16;
@@ -78,7 +78,7 @@ impl Bytes for U8x16 {
     }
 }
 
-impl FewBytes for U8x16 {
+impl FewByteVector for U8x16 {
     #[inline(always)]
     unsafe fn load_few(_: Neon, from: *const u8, count: usize) -> Self {
         // SAFETY: the proof; the first and the last ones are within the bytes.

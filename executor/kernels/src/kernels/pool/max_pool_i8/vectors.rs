@@ -3,11 +3,11 @@
 use super::{Pooled, flip};
 
 /// A vector of bytes. All methods are always inlined.
-pub(super) trait Bytes: Copy {
+pub(super) trait ByteVector: Copy {
     /// The proof of the instruction set.
     type Isa: Copy;
 
-    /// Bytes of a vector.
+    /// ByteVector of a vector.
     const LANES: usize;
 
     /// One byte in all lanes.
@@ -27,7 +27,7 @@ pub(super) trait Bytes: Copy {
 }
 
 /// A vector that also holds fewer bytes.
-pub(super) trait FewBytes: Bytes {
+pub(super) trait FewByteVector: ByteVector {
     /// Some lanes with the first `count` bytes, fewer than a vector: those that `store_few` stores.
     ///
     /// # Safety
@@ -44,7 +44,7 @@ pub(super) trait FewBytes: Bytes {
 /// # Safety
 /// As for a part.
 #[inline(always)]
-pub(super) unsafe fn fold<V: Bytes, Few: FewBytes, const SIGNED: bool>(
+pub(super) unsafe fn fold<V: ByteVector, Few: FewByteVector, const SIGNED: bool>(
     isa: V::Isa,
     few_isa: Few::Isa,
     pooled: &Pooled,
@@ -76,7 +76,7 @@ pub(super) unsafe fn fold<V: Bytes, Few: FewBytes, const SIGNED: bool>(
 /// # Safety
 /// As for a part, whose windows have so many lanes from `lane` on.
 #[inline(always)]
-unsafe fn whole<V: Bytes, const SIGNED: bool>(
+unsafe fn whole<V: ByteVector, const SIGNED: bool>(
     isa: V::Isa,
     &Pooled { part, low, high }: &Pooled,
     lane: usize,
@@ -113,7 +113,10 @@ unsafe fn whole<V: Bytes, const SIGNED: bool>(
 /// # Safety
 /// As for a part.
 #[inline(always)]
-unsafe fn few<V: FewBytes, const SIGNED: bool>(isa: V::Isa, &Pooled { part, low, high }: &Pooled) {
+unsafe fn few<V: FewByteVector, const SIGNED: bool>(
+    isa: V::Isa,
+    &Pooled { part, low, high }: &Pooled,
+) {
     let (mut from, mut to, count) = (part.input, part.output, part.windows.lanes);
     for _ in 0..part.windows.count {
         // SAFETY: as the caller promises.

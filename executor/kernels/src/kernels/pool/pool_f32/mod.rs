@@ -4,8 +4,8 @@
 
 mod vectors;
 
-use self::vectors::Vectors;
-use super::pool_windows::{Part, PoolWindows};
+use self::vectors::PoolVectors;
+use super::pool_windows::{PoolWindows, WindowPart};
 use crate::simd::vector_f32::F32Lanes;
 use crate::simd::{Isa, Variant, Variants, variants};
 use crate::tensor::quant::clamp_real;
@@ -14,7 +14,7 @@ use crate::tensor::{In, Out};
 /// A part of the windows, and what becomes of what was folded.
 #[derive(Clone, Copy, Debug)]
 struct Pooled {
-    part: Part<f32>,
+    part: WindowPart<f32>,
     /// What a sum is multiplied by.
     factor: f32,
     low: f32,
@@ -101,8 +101,8 @@ impl Fold for Sum {
 /// Best first.
 const fn variants_of(pooling: Pooling) -> Variants<Run> {
     match pooling {
-        Pooling::Max => variants!(Vectors<Largest>, scalar::<Largest>),
-        Pooling::Mean => variants!(Vectors<Sum>, scalar::<Sum>),
+        Pooling::Max => variants!(PoolVectors<Largest>, scalar::<Largest>),
+        Pooling::Mean => variants!(PoolVectors<Sum>, scalar::<Sum>),
     }
 }
 

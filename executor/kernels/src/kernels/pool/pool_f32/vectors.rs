@@ -7,12 +7,12 @@ use crate::simd::vector_f32::F32Simd;
 use crate::simd::{Kernel, Simd};
 
 /// Windows, folded in a way.
-pub(super) struct Vectors<F>(PhantomData<F>);
+pub(super) struct PoolVectors<F>(PhantomData<F>);
 
-/// Vectors that are folded side by side: a sum waits for the one before it.
+/// PoolVectors that are folded side by side: a sum waits for the one before it.
 const TOGETHER: usize = 4;
 
-impl<F: Fold> Kernel for Vectors<F> {
+impl<F: Fold> Kernel for PoolVectors<F> {
     type Work = Pooled;
 
     #[inline(always)]

@@ -285,8 +285,8 @@ impl MatrixProduct {
 
     /// Computes `rows` rows of each of `count` parts by the elements that `map` makes of those of a
     /// right matrix, packed panel by panel: for rows that are too few to pay for packing it to
-    /// memory. The left matrices have one stride; `panel` has [`MatrixProduct::panel_len`] elements,
-    /// `copied` [`MatrixProduct::copied_len`] for each part.
+    /// memory. The left matrices have one stride; `panel` has [`MatrixProduct::panel_len`]
+    /// elements, `copied` [`MatrixProduct::copied_len`] for each part.
     ///
     /// # Errors
     /// Memory is missing, rows of an output overlap, or the first of `map`.
