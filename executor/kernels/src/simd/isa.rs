@@ -37,21 +37,22 @@ proof! {
     NeonDot, "aarch64", is_aarch64_feature_detected!("neon", "dotprod")
 }
 proof! {
-    /// x86-64 AVX2 with FMA.
-    Avx2, "x86_64", is_x86_feature_detected!("avx2", "fma")
+    /// x86-64 AVX2 with FMA and F16C.
+    Avx2, "x86_64", is_x86_feature_detected!("avx2", "fma", "f16c")
 }
 proof! {
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
     Avx512, "x86_64",
     is_x86_feature_detected!(
-        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx2", "fma"
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx2", "fma", "f16c"
     )
 }
 proof! {
     /// [`Avx512`] with VBMI: permutations of bytes.
     Avx512Vbmi, "x86_64",
     is_x86_feature_detected!(
-        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512vbmi", "avx2", "fma"
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512vbmi", "avx2", "fma",
+        "f16c"
     )
 }
 
@@ -59,7 +60,8 @@ proof! {
     /// [`Avx512`] with BF16: products of pairs of bf16.
     Avx512Bf16, "x86_64",
     is_x86_feature_detected!(
-        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16", "avx2", "fma"
+        "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16", "avx2", "fma",
+        "f16c"
     )
 }
 
@@ -131,7 +133,7 @@ pub enum Isa {
     Neon(Neon),
     /// aarch64 Advanced SIMD with dot products of bytes.
     NeonDot(NeonDot),
-    /// x86-64 AVX2 with FMA.
+    /// x86-64 AVX2 with FMA and F16C.
     Avx2(Avx2),
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
     Avx512(Avx512),

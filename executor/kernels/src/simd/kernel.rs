@@ -54,6 +54,6 @@ macro_rules! simd {
 #[cfg(target_arch = "x86_64")]
 simd!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma", F32x16, I32x16);
 #[cfg(target_arch = "x86_64")]
-simd!(Avx2, "avx2,fma", F32x8, I32x8);
+simd!(Avx2, "avx2,fma,f16c", F32x8, I32x8);
 #[cfg(target_arch = "aarch64")]
 simd!(Neon, "neon", F32x4, I32x4x2);

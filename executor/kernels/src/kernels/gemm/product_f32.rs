@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::kernels::Precision;
 use crate::kernels::gemm_f32::Gemm;
+pub use crate::kernels::gemv_f32::FAR;
 use crate::kernels::gemv_f32::{FewRows, Gemv, Start};
 use crate::kernels::lines::Convolution as _;
 use crate::kernels::patches::Patches;
@@ -14,9 +15,6 @@ use crate::tensor::{In, Out};
 /// Rows up to which weights are streamed once per row; tiles, whose rows share each load of a
 /// weight, are quicker from here on.
 pub const FEW_ROWS: usize = 4;
-
-/// Bytes of weights that no cache of one core's own holds.
-pub const FAR: usize = 1 << 20;
 
 /// Rows by which weights are multiplied for longer than they take to come, from wherever.
 const MANY_ROWS: usize = 48;

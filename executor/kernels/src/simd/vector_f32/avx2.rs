@@ -2,16 +2,19 @@
 
 use core::arch::x86_64::{
     __m128, __m256, __m256i, _CMP_LT_OQ, _CMP_NGE_UQ, _CMP_NLE_UQ, _mm_add_ps, _mm_castps_si128,
-    _mm_cvtss_f32, _mm_max_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps, _mm_storel_epi64,
-    _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps,
-    _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps,
-    _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32,
-    _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm_cvtss_f32, _mm_loadu_si128, _mm_max_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_shuffle_ps,
+    _mm_storel_epi64, _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256,
+    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cmpeq_epi32,
+    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
+    _mm256_or_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
+    _mm256_sub_ps,
 };
+
+use half::f16;
 
 use super::{F32Lanes, F32Simd, HALF_ROOT};
 use crate::simd::Avx2;
@@ -218,6 +221,12 @@ impl F32Simd for F32x8 {
             let even = _mm256_slli_epi32::<16>(pairs);
             [Self(_mm256_castsi256_ps(even)), Self(_mm256_castsi256_ps(odd))]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(_: Avx2, from: *const f16) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) })
     }
 
     #[inline(always)]

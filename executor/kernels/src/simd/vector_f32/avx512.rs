@@ -2,15 +2,18 @@
 
 use core::arch::x86_64::{
     __m512, _CMP_LT_OQ, _CMP_NGE_UQ, _CMP_NLE_UQ, _mm_add_ps, _mm_set_ss, _mm_storeu_ps,
-    _mm256_add_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_hadd_ps, _mm512_add_ps,
-    _mm512_and_ps, _mm512_and_si512, _mm512_andnot_ps, _mm512_castps_si512, _mm512_castps512_ps256,
-    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_div_ps,
-    _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_max_ps, _mm512_min_ps, _mm512_movepi32_mask, _mm512_mul_ps, _mm512_or_ps,
-    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
-    _mm512_srai_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps,
+    _mm256_add_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_hadd_ps,
+    _mm256_loadu_si256, _mm512_add_ps, _mm512_and_ps, _mm512_and_si512, _mm512_andnot_ps,
+    _mm512_castps_si512, _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtepi32_ps, _mm512_cvtph_ps, _mm512_div_ps, _mm512_extractf32x8_ps, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_mask_broadcastss_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_movepi32_mask, _mm512_mul_ps, _mm512_or_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_storeu_ps,
+    _mm512_sub_epi32, _mm512_sub_ps,
 };
+
+use half::f16;
 
 use super::avx2::{F32x8, folded};
 use super::{F32Lanes, F32Simd, HALF_ROOT};
@@ -194,6 +197,12 @@ impl F32Simd for F32x16 {
             let even = _mm512_slli_epi32::<16>(pairs);
             [Self(_mm512_castsi512_ps(even)), Self(_mm512_castsi512_ps(odd))]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(_: Avx512, from: *const f16) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
     }
 
     #[inline(always)]

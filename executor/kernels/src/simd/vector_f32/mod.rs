@@ -15,6 +15,8 @@ pub(crate) use avx512::F32x16;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::F32x4;
 
+use half::f16;
+
 use super::Simd;
 
 /// The bits of `sqrt(1/2)`.
@@ -115,6 +117,12 @@ pub(crate) trait F32Simd: F32Lanes {
     /// # Safety
     /// They are readable.
     unsafe fn load_halves(isa: Self::Isa, from: *const u16) -> [Self; 2];
+
+    /// As many FLOAT16 numbers, subnormal ones as well.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn load_f16(isa: Self::Isa, from: *const f16) -> Self;
 
     /// # Safety
     /// A vector is writable.

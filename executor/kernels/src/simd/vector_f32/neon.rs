@@ -4,11 +4,13 @@ use core::arch::aarch64::{
     float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vandq_u32, vbslq_f32, vceqq_u32, vcgeq_f32,
     vcgtq_f32, vcgtq_u32, vcleq_f32, vcltq_f32, vcltzq_s32, vcombine_f32, vcvtnq_s32_f32,
     vcvtq_f32_s32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vextq_f32, vfmaq_f32,
-    vget_high_f32, vget_low_f32, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vminvq_u32, vmulq_f32,
-    vpaddq_f32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32,
+    vget_high_f32, vget_low_f32, vld1_u16, vld1q_f32, vld1q_u16, vld1q_u32, vmaxq_f32, vminvq_u32,
+    vmulq_f32, vpaddq_f32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s32_f32,
     vreinterpretq_u32_u16, vrndnq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_s32, vst1q_f32, vsubq_f32,
     vsubq_s32, vuzp1q_f32, vuzp2q_f32,
 };
+
+use half::f16;
 
 use super::{F32Lanes, F32Simd, HALF_ROOT};
 use crate::simd::Neon;
@@ -203,6 +205,21 @@ impl F32Simd for F32x4 {
             let even = vshlq_n_u32::<16>(pairs);
             [Self(vreinterpretq_f32_u32(even)), Self(vreinterpretq_f32_u32(odd))]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(isa: Neon, from: *const f16) -> Self {
+        let mut floats = Self::splat(isa, 0.0).0;
+        // SAFETY: as the caller promises. Vectors of halves have no stable type, but every aarch64
+        // has the instruction, which takes subnormal ones for what they are.
+        unsafe {
+            let halves = vld1_u16(from.cast());
+            std::arch::asm!(
+                "fcvtl {0:v}.4s, {1:v}.4h", out(vreg) floats, in(vreg) halves,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        Self(floats)
     }
 
     #[inline(always)]

@@ -119,6 +119,13 @@ impl Kernel for Lanes {
         let [even, odd] = unsafe { S::F32::load_halves(isa, halves.as_ptr()) };
         assert_eq!(lanes(even), of(&|at| upper(2 * at)));
         assert_eq!(lanes(odd), of(&|at| upper(2 * at + 1)));
+        // Normal numbers, and subnormal ones.
+        for first in [0x3c01, 0x7bf0, 0xbc01, 0x0001, 0x83f0] {
+            let halves: Vec<f16> = (first..).take(S::F32::LANES).map(f16::from_bits).collect();
+            // SAFETY: as many as a vector has.
+            let floats = unsafe { S::F32::load_f16(isa, halves.as_ptr()) };
+            assert_eq!(lanes(floats), of(&|at| halves[at].to_f32_const()));
+        }
     }
 }
 

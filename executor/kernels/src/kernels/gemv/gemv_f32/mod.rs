@@ -7,13 +7,17 @@
 //! this). Narrower panels, at the end, sum several lines side by side instead.
 //!
 //! Weights that a converter had compressed to bytes, and that were widened again, take half of the
-//! memory; so do others as bf16, where a user asks for it.
+//! memory; so do many of those that are FLOAT16 or bf16 numbers, and others as bf16, where a user
+//! asks for it.
 
+mod halves;
 mod scalar;
 mod steps;
 mod vectors;
 
 use std::ops::Range;
+
+use half::f16;
 
 use self::vectors::Lines;
 use crate::kernels::{Precision, gemm};
@@ -36,6 +40,15 @@ trait Weight: Copy {
 }
 
 impl Weight for f32 {
+    const ARE_STEPS: bool = false;
+    const NARROW: usize = 16;
+
+    fn place(column: usize) -> usize {
+        column
+    }
+}
+
+impl Weight for f16 {
     const ARE_STEPS: bool = false;
     const NARROW: usize = 16;
 
@@ -86,6 +99,7 @@ type Runs<W> = &'static [unsafe fn(&Panel<W>)];
 #[derive(Clone, Copy, Debug)]
 struct GemvKernel {
     floats: Runs<f32>,
+    halves: Runs<f16>,
     steps: Runs<u16>,
 }
 
@@ -99,6 +113,12 @@ const VARIANTS: Variants<GemvKernel> = variants! {
                 simd::Avx512::run::<Lines<f32, 3, 3>>,
                 simd::Avx512::run::<Lines<f32, 4, 2>>,
             ],
+            halves: &[
+                simd::Avx512::run::<Lines<f16, 1, 8>>,
+                simd::Avx512::run::<Lines<f16, 2, 4>>,
+                simd::Avx512::run::<Lines<f16, 3, 3>>,
+                simd::Avx512::run::<Lines<f16, 4, 2>>,
+            ],
             steps: &[simd::Avx512::run::<Lines<u16, 2, 4>>, simd::Avx512::run::<Lines<u16, 4, 2>>],
         },
     Avx2: GemvKernel {
@@ -107,6 +127,12 @@ const VARIANTS: Variants<GemvKernel> = variants! {
                 simd::Avx2::run::<Lines<f32, 4, 2>>,
                 simd::Avx2::run::<Lines<f32, 6, 1>>,
                 simd::Avx2::run::<Lines<f32, 8, 1>>,
+            ],
+            halves: &[
+                simd::Avx2::run::<Lines<f16, 2, 4>>,
+                simd::Avx2::run::<Lines<f16, 4, 2>>,
+                simd::Avx2::run::<Lines<f16, 6, 1>>,
+                simd::Avx2::run::<Lines<f16, 8, 1>>,
             ],
             steps: &[simd::Avx2::run::<Lines<u16, 4, 2>>, simd::Avx2::run::<Lines<u16, 8, 1>>],
         },
@@ -117,6 +143,12 @@ const VARIANTS: Variants<GemvKernel> = variants! {
                 simd::Neon::run::<Lines<f32, 12, 1>>,
                 simd::Neon::run::<Lines<f32, 16, 1>>,
             ],
+            halves: &[
+                simd::Neon::run::<Lines<f16, 4, 4>>,
+                simd::Neon::run::<Lines<f16, 8, 2>>,
+                simd::Neon::run::<Lines<f16, 12, 1>>,
+                simd::Neon::run::<Lines<f16, 16, 1>>,
+            ],
             steps: &[simd::Neon::run::<Lines<u16, 8, 2>>, simd::Neon::run::<Lines<u16, 16, 1>>],
         },
     Scalar: scalar::KERNEL,
@@ -124,6 +156,9 @@ const VARIANTS: Variants<GemvKernel> = variants! {
 
 /// Columns of the widest panel.
 const WIDE: usize = 64;
+
+/// Bytes of weights that no cache of one core's own holds.
+pub const FAR: usize = 1 << 20;
 
 /// Lines of a panel that are gone through between two polls; sums of deeper ones go on from those
 /// of the lines before.
@@ -147,9 +182,14 @@ pub struct Gemv {
     weights: Weights,
 }
 
+/// In place of a scale: weights are FLOAT16 numbers.
+const ARE_F16: f32 = -1.0;
+
 #[derive(Debug)]
 enum Weights {
     Single(Packed),
+    /// FLOAT16 numbers, where floats would come from far: half of the memory and of its traffic.
+    Halves(Packed),
     /// Half of the memory, and with its traffic half of the time, where nothing is lost.
     Steps {
         steps: Packed,
@@ -166,29 +206,58 @@ impl Gemv {
             return None;
         }
         let columns = weights.len() / depth;
-        // Zeros where weights are no steps. That is settled within the packed bytes, since a plan
+        // Zeros where weights are floats. That is settled within the packed bytes, since a plan
         // that comes from a cache has nothing but these of the weights.
         let padded = padded::<u16>(columns);
+        let mut are_upper = false;
         let scales = Packed::new("gemv_f32_scales", padded * size_of::<f32>(), |packed| {
             let scales = &mut packed.typed_mut::<f32>()[..columns];
-            match (steps::scales(weights, depth), precision) {
-                (Some(found), _) => scales.copy_from_slice(&found),
+            let are_far = size_of_val(weights) >= FAR;
+            if let Some(found) = steps::scales(weights, depth) {
+                scales.copy_from_slice(&found);
+            } else if weights.len() >= steps::WORTH && halves::are_bf16(isa, weights) {
+                scales.fill(1.0);
+                are_upper = true;
+            } else if precision == Precision::Bf16 {
                 // Halves that stand for themselves.
-                (None, Precision::Bf16) => scales.fill(1.0),
-                (None, Precision::Single) => {}
+                scales.fill(1.0);
+            } else if are_far && halves::are_f16(isa, weights) {
+                scales.fill(ARE_F16);
             }
         })?;
-        let weights = if scales.typed::<f32>().first().is_none_or(|&scale| scale == 0.0) {
+        let scale = scales.typed::<f32>().first().copied().unwrap_or_default();
+        let weights = if scale == 0.0 {
             let bytes = self::padded::<f32>(columns) * depth * size_of::<f32>();
             Weights::Single(Packed::new("gemv_f32", bytes, |packed| {
-                pack_whole(isa, packed.typed_mut::<f32>(), weights, depth);
+                let to = packed.typed_mut::<f32>();
+                pack(isa, to, weights, depth, |_, lines, fill| fill(lines.as_mut_ptr()));
+            })?)
+        } else if scale == ARE_F16 {
+            let bytes = self::padded::<f16>(columns) * depth * size_of::<f16>();
+            Weights::Halves(Packed::new("gemv_f32_halves", bytes, |packed| {
+                let mut whole = [0.0; LINES * WIDE];
+                pack(isa, packed.typed_mut::<f16>(), weights, depth, |_, lines, fill| {
+                    fill(whole.as_mut_ptr());
+                    isa.run(halves::Narrowed { weights: &whole, to: lines });
+                });
             })?)
         } else {
             let steps =
                 Packed::new("gemv_f32_steps", padded * depth * size_of::<u16>(), |packed| {
-                    let scale = |column: usize| scales.typed::<f32>()[column];
-                    let upper = |column, weight| steps::upper_half(weight, scale(column));
-                    pack(packed.typed_mut::<u16>(), weights, depth, upper);
+                    let mut whole = [0.0; LINES * WIDE];
+                    pack(isa, packed.typed_mut::<u16>(), weights, depth, |first, lines, fill| {
+                        fill(whole.as_mut_ptr());
+                        if are_upper {
+                            return isa.run(halves::Upper { weights: &whole, to: lines });
+                        }
+                        let scales = &scales.typed::<f32>()[first..columns.min(first + WIDE)];
+                        let width = (columns - first).next_multiple_of(u16::NARROW).min(WIDE);
+                        for (to, from) in lines.chunks_mut(width).zip(whole.chunks(width)) {
+                            for (column, (&weight, &scale)) in from.iter().zip(scales).enumerate() {
+                                to[u16::place(column)] = steps::upper_half(weight, scale);
+                            }
+                        }
+                    });
                 })?;
             Weights::Steps { steps, scales }
         };
@@ -225,9 +294,9 @@ impl Gemv {
     /// Bytes of the packed weights.
     pub fn bytes(&self) -> usize {
         match &self.weights {
-            Weights::Single(packed) | Weights::Steps { steps: packed, .. } => {
-                packed.as_slice().len()
-            }
+            Weights::Single(packed)
+            | Weights::Halves(packed)
+            | Weights::Steps { steps: packed, .. } => packed.as_slice().len(),
         }
     }
 
@@ -250,6 +319,9 @@ impl Gemv {
         match &self.weights {
             Weights::Single(packed) => {
                 self.run(self.variant.run.floats, packed, &[], some, of);
+            }
+            Weights::Halves(packed) => {
+                self.run(self.variant.run.halves, packed, &[], some, of);
             }
             Weights::Steps { steps, scales } => {
                 self.run(self.variant.run.steps, steps, scales.typed(), some, of);
@@ -353,10 +425,17 @@ pub struct FewRows<'a> {
 /// Lines of a panel that are packed at a time: what is written stays in L1.
 const LINES: usize = 64;
 
-/// Panel by panel, transposed.
-fn pack_whole(isa: Isa, mut to: &mut [f32], weights: &[f32], depth: usize) {
+/// Panel by panel, transposed; `keep` gets the first column and some lines of a panel, and what
+/// writes as many floats.
+fn pack<W: Weight>(
+    isa: Isa,
+    mut to: &mut [W],
+    weights: &[f32],
+    depth: usize,
+    mut keep: impl FnMut(usize, &mut [W], &dyn Fn(*mut f32)),
+) {
     let interleave = gemm::pack::VARIANTS.best(isa).run;
-    for (first, width) in panels::<f32>(weights.len() / depth) {
+    for (first, width) in panels::<W>(weights.len() / depth) {
         let (panel, behind) = std::mem::take(&mut to).split_at_mut(width * depth);
         to = behind;
         let rows = weights.chunks_exact(depth).skip(first).take(width);
@@ -369,29 +448,11 @@ fn pack_whole(isa: Isa, mut to: &mut [f32], weights: &[f32], depth: usize) {
                 return;
             }
             let pointers = &pointers[..rows.len()];
-            // SAFETY: each row goes on for as many words, and so many lines are as wide as the
-            // panel; `best` chose what the machine has.
-            unsafe { interleave(pointers, words, width, lines.as_mut_ptr().cast()) };
-        }
-    }
-}
-
-/// Panel by panel, transposed; `keep` gets the column and the weight.
-fn pack<W: Weight>(
-    mut to: &mut [W],
-    weights: &[f32],
-    depth: usize,
-    keep: impl Fn(usize, f32) -> W,
-) {
-    for (first, width) in panels::<W>(weights.len() / depth) {
-        let (panel, behind) = std::mem::take(&mut to).split_at_mut(width * depth);
-        to = behind;
-        let rows = weights.chunks_exact(depth).skip(first).take(width);
-        for (column, row) in rows.enumerate() {
-            let lines = panel[W::place(column)..].iter_mut().step_by(width);
-            for (out, &weight) in poll::each(lines.zip(row), 4) {
-                *out = keep(first + column, weight);
-            }
+            keep(first, lines, &|floats| {
+                // SAFETY: each row goes on for as many words, and there is room for so many lines
+                // as wide as the panel; `best` chose what the machine has.
+                unsafe { interleave(pointers, words, width, floats.cast()) };
+            });
         }
     }
 }

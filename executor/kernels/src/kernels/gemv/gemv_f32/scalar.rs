@@ -1,9 +1,12 @@
 //! Plain Rust.
 
+use half::f16;
+
 use super::{GemvKernel, Panel, Weight};
 
 pub(super) const KERNEL: GemvKernel = GemvKernel {
     floats: &[panel::<f32, 16>, panel::<f32, 32>, panel::<f32, 48>, panel::<f32, 64>],
+    halves: &[panel::<f16, 16>, panel::<f16, 32>, panel::<f16, 48>, panel::<f16, 64>],
     steps: &[panel::<u16, 32>, panel::<u16, 64>],
 };
 
@@ -14,6 +17,12 @@ trait Whole: Weight {
 impl Whole for f32 {
     fn whole(self) -> f32 {
         self
+    }
+}
+
+impl Whole for f16 {
+    fn whole(self) -> f32 {
+        self.to_f32()
     }
 }
 

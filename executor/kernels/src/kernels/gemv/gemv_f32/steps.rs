@@ -14,7 +14,7 @@ use crate::tensor::poll;
 const MOST: u8 = 255;
 
 /// Fewer weights than this aren't worth a look: they stay in L1 as floats.
-const WORTH: usize = 4096;
+pub(super) const WORTH: usize = 4096;
 
 /// The scale of each row of `depth` weights; `None` where one of the rows has none.
 pub(super) fn scales(weights: &[f32], depth: usize) -> Option<Vec<f32>> {

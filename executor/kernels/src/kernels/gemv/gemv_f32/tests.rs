@@ -77,6 +77,36 @@ fn every_variant_gives_the_product_of_weights_as_bf16() {
 }
 
 #[test]
+fn weights_of_half_the_bits_that_come_from_far_are_kept_as_such() {
+    let (depth, columns) = (1030, 259);
+    assert!(depth * columns * size_of::<f32>() >= FAR);
+    let floats = numbers(depth * columns, 99);
+    for variant in VARIANTS.all() {
+        let isa = (variant.isa, Precision::Single);
+        let halves: Vec<f32> =
+            floats.iter().map(|&weight| f16::from_f32(weight * 1e-3).to_f32()).collect();
+        let gemv = compare_with(isa, 1, &halves, depth, ALL);
+        assert!(matches!(gemv.weights, Weights::Halves(_)), "{:?}", variant.isa);
+        // To the bit what they give as floats: in rows too short to come from far.
+        let few = &halves[..depth * 64];
+        let (xs, bias) = (numbers(depth, 1), numbers(columns, 7));
+        let mut results = [vec![0.0; columns], vec![0.0; 64]];
+        for (weights, results) in [&halves[..], few].into_iter().zip(&mut results) {
+            let gemv = Gemv::new(variant.isa, Precision::Single, weights, depth).unwrap();
+            let (stride, output) = (results.len(), Out::of(results));
+            gemv.compute(In::of(&xs), 1, Start::Bias(&bias), output, stride, ALL).unwrap();
+        }
+        assert_eq!(results[0][..64], results[1], "{:?}", variant.isa);
+        let upper: Vec<f32> =
+            floats.iter().map(|&weight| half::bf16::from_f32(weight * 1e-9).to_f32()).collect();
+        let gemv = compare_with(isa, 1, &upper, depth, ALL);
+        assert!(matches!(gemv.weights, Weights::Steps { .. }), "{:?}", variant.isa);
+        let gemv = Gemv::new(variant.isa, Precision::Single, &floats, depth).unwrap();
+        assert!(matches!(gemv.weights, Weights::Single(_)), "{:?}", variant.isa);
+    }
+}
+
+#[test]
 fn widened_bytes_are_added_up_as_floats_in_plain_code() {
     let (depth, columns) = (300, 17);
     let weight = |at: usize| (((at.wrapping_mul(2_654_435_761)) % 255) as f32 - 127.0) * 0.0123;

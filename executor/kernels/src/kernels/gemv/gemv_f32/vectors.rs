@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use half::f16;
+
 use super::{Panel, Weight};
 use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{Kernel, Simd};
@@ -61,6 +63,23 @@ impl Load for f32 {
             let mut line = [V::splat(isa, 0.0); VECTORS];
             for (vector, weights) in line.iter_mut().enumerate() {
                 *weights = V::load(isa, from.add(vector * V::LANES));
+            }
+            line
+        }
+    }
+}
+
+impl Load for f16 {
+    #[inline(always)]
+    unsafe fn load<V: F32Simd, const VECTORS: usize>(
+        isa: V::Isa,
+        from: *const Self,
+    ) -> [V; VECTORS] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut line = [V::splat(isa, 0.0); VECTORS];
+            for (vector, weights) in line.iter_mut().enumerate() {
+                *weights = V::load_f16(isa, from.add(vector * V::LANES));
             }
             line
         }
