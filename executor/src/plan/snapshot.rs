@@ -262,6 +262,13 @@ mod tests {
             self.graph.operations.last_mut().unwrap().inputs.push(layout);
         }
 
+        /// A dense layer of all of the image, of 128 units.
+        fn dense(&mut self, weight: impl Fn(u32) -> f32) {
+            let (filter, bias) =
+                (self.floats(&[128, 9 * CHANNELS], weight), self.floats(&[128], |at| at as f32));
+            self.convolve(OperationType::FullyConnected, &[filter, bias], &[0], &[1, 128]);
+        }
+
         fn model(self) -> Model {
             Model { main: self.graph, operand_values: self.values, ..Model::default() }
         }
@@ -303,6 +310,20 @@ mod tests {
         made.depthwise(|_| 0.5, f32::INFINITY);
         made.transposed();
         check_restored(&made.model(), 10 * CHANNELS * 4);
+    }
+
+    #[test]
+    fn weights_of_half_the_bits_are_what_they_were_in_what_a_cache_has() {
+        let weight = |at: u32| (at.wrapping_mul(2_654_435_761) % 1000) as f32 / 7e3 - 0.05;
+        for narrowed in [
+            (|weight| half::f16::from_f32(weight).to_f32()) as fn(f32) -> f32,
+            |weight| half::bf16::from_f32(weight).to_f32(),
+            |weight| weight,
+        ] {
+            let mut made = Convolutions::new(&IMAGE);
+            made.dense(|at| narrowed(weight(at)));
+            check_restored(&made.model(), 128 * 9 * CHANNELS * 4);
+        }
     }
 
     #[test]
