@@ -25,8 +25,8 @@ impl FloatMode {
         run()
     }
 
-    /// The control register of MXCSR: exceptions are masked (7 to 12), subnormal operands are 0
-    /// (6), and so are results (15).
+    /// The bits of MXCSR: exceptions are masked (7 to 12), subnormal operands are 0 (6), and so are
+    /// results (15).
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     const fn word(self) -> Word {
         match self {
@@ -35,7 +35,7 @@ impl FloatMode {
         }
     }
 
-    /// FPCR: subnormal operands and results of 32 and 64 bits are 0 (24). Those of 16 bits have a
+    /// The bits of FPCR: subnormal operands and results of 32 and 64 bits are 0 (24). Those of 16 bits have a
     /// bit of their own.
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     const fn word(self) -> Word {

@@ -94,7 +94,7 @@ impl PoolWindows {
 
     /// The number of elements up to the last one that is read, and up to the last result; `None` if
     /// there are no such numbers.
-    fn last(self) -> Option<(usize, usize)> {
+    pub(super) fn last(self) -> Option<(usize, usize)> {
         let (Some(count), true) = (self.count.checked_sub(1), self.lanes > 0) else {
             return Some((0, 0));
         };
@@ -116,7 +116,8 @@ impl PoolWindows {
         output: Out<'_, T>,
         run: &impl Fn(&WindowPart<T>),
     ) -> Result<(), String> {
-        let elements = self.rows.saturating_mul(self.columns);
+        // Empty windows have results to write, too.
+        let elements = self.rows.saturating_mul(self.columns).max(1);
         let work = elements.saturating_mul(self.count).saturating_mul(self.lanes);
         if elements <= MANY && work <= REPORTED {
             poll::work(self.count * (self.lanes + 16) * (elements + 2) / 8)?;
@@ -157,9 +158,70 @@ impl PoolWindows {
 }
 
 #[cfg(test)]
+impl PoolWindows {
+    /// The places of a window's elements of a lane, in their order.
+    pub(super) fn places(self, window: usize, lane: usize) -> impl Iterator<Item = usize> {
+        let pixels =
+            (0..self.rows).flat_map(move |row| (0..self.columns).map(move |column| (row, column)));
+        let first = window * self.distance + lane;
+        pixels.map(move |(row, column)| first + row * self.line + column * self.column)
+    }
+
+    /// For each element of an output that has one more: the window and the lane of which it is the
+    /// result, if it is any.
+    pub(super) fn results(self) -> impl Iterator<Item = Option<(usize, usize)>> {
+        (0..=self.count * self.pitch).map(move |at| {
+            let (window, lane) = (at / self.pitch, at % self.pitch);
+            (window < self.count && lane < self.lanes).then_some((window, lane))
+        })
+    }
+
+    /// Windows of several sizes, some of them empty, next to each other or apart, of pixels of so
+    /// many elements.
+    pub(super) fn of_lanes(lanes: usize) -> impl Iterator<Item = Self> {
+        let sizes = [(1, 1), (2, 2), (3, 2), (3, 3), (0, 3), (2, 0)].into_iter();
+        sizes.flat_map(move |(rows, columns)| {
+            [(1, 0), (2, 0), (2, 3)].map(|(stride, gap)| {
+                let (column, pitch) = (lanes + gap, lanes + gap);
+                let (line, distance) = (12 * column, stride * column);
+                Self { rows, columns, line, column, count: 5, distance, pitch, lanes }
+            })
+        })
+    }
+
+    /// Windows that are folded in several pieces.
+    pub(super) fn long() -> Self {
+        Self {
+            rows: 70,
+            columns: 80,
+            line: 80 * 3,
+            column: 3,
+            count: 2,
+            distance: 3 * 80 * 70,
+            pitch: 4,
+            lanes: 3,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+
+    #[test]
+    fn many_empty_windows_come_in_pieces_as_well() {
+        let windows = PoolWindows { rows: 0, count: 1 << 18, ..PoolWindows::long() };
+        let mut output = vec![0_u8; windows.count * windows.pitch];
+        let (pieces, most) = (Cell::new(0), Cell::new(0));
+        let add = |part: &WindowPart<u8>| {
+            assert!(part.begins && part.ends);
+            pieces.set(pieces.get() + 1);
+            most.set(most.get().max(part.windows.count * part.windows.lanes));
+        };
+        windows.each_part(In::of(&[]), Out::of(&mut output), add).unwrap();
+        assert!(pieces.get() > 8 && most.get() <= REPORTED, "{pieces:?} of {most:?}");
+    }
 
     #[test]
     fn long_windows_come_in_pieces_in_their_order() {

@@ -52,39 +52,28 @@ pub(super) trait Load: Weight {
     ) -> [V; VECTORS];
 }
 
-impl Load for f32 {
-    #[inline(always)]
-    unsafe fn load<V: F32Simd, const VECTORS: usize>(
-        isa: V::Isa,
-        from: *const Self,
-    ) -> [V; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let mut line = [V::splat(isa, 0.0); VECTORS];
-            for (vector, weights) in line.iter_mut().enumerate() {
-                *weights = V::load(isa, from.add(vector * V::LANES));
+/// Weights of which one column's lies behind the other's.
+macro_rules! in_order {
+    ($weight:ident, $load:ident) => {
+        impl Load for $weight {
+            #[inline(always)]
+            unsafe fn load<V: F32Simd, const VECTORS: usize>(
+                isa: V::Isa,
+                from: *const Self,
+            ) -> [V; VECTORS] {
+                let mut line = [V::splat(isa, 0.0); VECTORS];
+                for (vector, weights) in line.iter_mut().enumerate() {
+                    // SAFETY: as the caller promises.
+                    *weights = unsafe { V::$load(isa, from.add(vector * V::LANES)) };
+                }
+                line
             }
-            line
         }
-    }
+    };
 }
 
-impl Load for f16 {
-    #[inline(always)]
-    unsafe fn load<V: F32Simd, const VECTORS: usize>(
-        isa: V::Isa,
-        from: *const Self,
-    ) -> [V; VECTORS] {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let mut line = [V::splat(isa, 0.0); VECTORS];
-            for (vector, weights) in line.iter_mut().enumerate() {
-                *weights = V::load_f16(isa, from.add(vector * V::LANES));
-            }
-            line
-        }
-    }
-}
+in_order!(f32, load);
+in_order!(f16, load_f16);
 
 impl Load for u16 {
     #[inline(always)]
