@@ -2,13 +2,13 @@
 
 use super::panels::{Microkernel, Width};
 use super::rows::{Ordered, Products, six};
-use super::tile::Tile;
+use super::tile::Tiles;
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
     rows: 6,
-    widths: &[Width { columns: 8, run: tile::<1> }, Width { columns: 16, run: tile::<2> }],
+    widths: &[Width { columns: 8, run: tiles::<1> }, Width { columns: 16, run: tiles::<2> }],
 };
 
 /// The same tiles with [`Ordered`] products.
@@ -18,15 +18,15 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 };
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn tile<const VECTORS: usize>(tile: &Tile) {
+unsafe fn tiles<const VECTORS: usize>(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Avx2::new_unchecked(), tile) };
+    unsafe { six::<_, VECTORS, false>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn ordered<const VECTORS: usize>(tile: &Tile) {
+unsafe fn ordered<const VECTORS: usize>(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Ordered(Avx2::new_unchecked()), tile) };
+    unsafe { six::<_, VECTORS, false>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 impl Products for Avx2 {

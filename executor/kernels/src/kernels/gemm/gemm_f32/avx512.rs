@@ -2,7 +2,7 @@
 
 use super::panels::{Microkernel, Width};
 use super::rows::{Ordered, Products, twelve};
-use super::tile::Tile;
+use super::tile::Tiles;
 use crate::simd::vector_f32::{F32x8, F32x16};
 use crate::simd::{Avx2, Avx512};
 
@@ -11,10 +11,10 @@ use crate::simd::{Avx2, Avx512};
 pub(super) const KERNEL: Microkernel = Microkernel {
     rows: 12,
     widths: &[
-        Width { columns: 8, run: tile::<0, true> },
-        Width { columns: 16, run: tile::<1, false> },
-        Width { columns: 24, run: tile::<1, true> },
-        Width { columns: 32, run: tile::<2, false> },
+        Width { columns: 8, run: tiles::<0, true> },
+        Width { columns: 16, run: tiles::<1, false> },
+        Width { columns: 24, run: tiles::<1, true> },
+        Width { columns: 32, run: tiles::<2, false> },
     ],
 };
 
@@ -30,15 +30,15 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Avx512::new_unchecked(), tile) };
+    unsafe { twelve::<_, WHOLE, HALF>(Avx512::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn ordered<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+unsafe fn ordered<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Ordered(Avx512::new_unchecked()), tile) };
+    unsafe { twelve::<_, WHOLE, HALF>(Ordered(Avx512::new_unchecked()), all) };
 }
 
 impl Products for Avx512 {

@@ -10,7 +10,7 @@ use core::mem::transmute;
 
 use super::panels::{Bf16Pairs, Microkernel, Width};
 use super::rows::{Products, twelve};
-use super::tile::Tile;
+use super::tile::Tiles;
 use crate::simd::vector_f32::{F32Simd, F32x8, F32x16};
 use crate::simd::{Avx2, Avx512, Avx512Bf16};
 
@@ -21,19 +21,19 @@ pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
     kernel: Microkernel {
         rows: 12,
         widths: &[
-            Width { columns: 8, run: tile::<0, true> },
-            Width { columns: 16, run: tile::<1, false> },
-            Width { columns: 24, run: tile::<1, true> },
-            Width { columns: 32, run: tile::<2, false> },
+            Width { columns: 8, run: tiles::<0, true> },
+            Width { columns: 16, run: tiles::<1, false> },
+            Width { columns: 24, run: tiles::<1, true> },
+            Width { columns: 32, run: tiles::<2, false> },
         ],
     },
     round: pairs,
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
-unsafe fn tile<const WHOLE: usize, const HALF: bool>(tile: &Tile) {
+unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Avx512Bf16::new_unchecked(), tile) };
+    unsafe { twelve::<_, WHOLE, HALF>(Avx512Bf16::new_unchecked(), all) };
 }
 
 /// Vectors of floats and of twice as many halves are the same bits.

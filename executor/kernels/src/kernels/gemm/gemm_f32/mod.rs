@@ -30,7 +30,7 @@ use std::ops::Range;
 
 pub use self::matmul::{Layout, Matrix, MatrixProduct, Part};
 use self::panels::{Bf16Pairs, Microkernel, Panels, pack_panels};
-use self::tile::Tile;
+use self::tile::Tiles;
 use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
 use crate::kernels::windows::each_region;
@@ -227,14 +227,13 @@ impl Gemm {
         output: Pitched<*mut f32>,
     ) {
         let depth = self.tile_depth();
-        let whole = Tile {
+        let whole = Tiles {
             input: input.start,
             row_stride: input.pitch,
             segments: (1, 1),
             len: depth,
             output: output.row(rows.start),
-            rows: rows.len(),
-            ..self.empty_tile(output.pitch)
+            ..self.no_tiles(output.pitch)
         };
         self.panels.each(self.weights.typed::<f32>().as_ptr(), depth, |panel| {
             let ahead = &mut panel.ahead(depth, rows.len());
@@ -280,7 +279,7 @@ impl Gemm {
                 let depth = region.lines.len() * columns * len;
                 let cut = self.panels.cut(panel, depth, rows);
                 for at in 0..count {
-                    let whole = Tile {
+                    let whole = Tiles {
                         input: image.row(region.input).wrapping_add(at * next.input),
                         row_stride: along.input,
                         segments: (region.lines.len(), columns),
@@ -291,8 +290,7 @@ impl Gemm {
                         weights_steps: (line, tap * panel.width.columns),
                         len,
                         output: output.row(region.output + at * next.output),
-                        rows,
-                        ..self.empty_tile(along.output * output.pitch)
+                        ..self.no_tiles(along.output * output.pitch)
                     };
                     // SAFETY: regions keep to the image, and panels are as packed.
                     unsafe { self.panels.tiles(panel, &whole, &cut, skipped, ahead) };
@@ -325,7 +323,7 @@ impl Gemm {
             let ahead = &mut panel.ahead(depth, lines * p.out_width);
             let cut = self.panels.cut(panel, depth, p.out_width);
             for line in 0..lines {
-                let whole = Tile {
+                let whole = Tiles {
                     input: padded.wrapping_add(line * p.stride_h * pitch),
                     row_stride: Patches::columns_apart(p.stride_w, p.channels),
                     segments: (p.filter_h, columns),
@@ -333,8 +331,7 @@ impl Gemm {
                     weights_steps: (p.filter_w * tap, tap),
                     len,
                     output: output.row((first_line + line) * p.out_width),
-                    rows: p.out_width,
-                    ..self.empty_tile(output.pitch)
+                    ..self.no_tiles(output.pitch)
                 };
                 // SAFETY: no window leaves the copy, and panels are as packed.
                 unsafe { self.panels.tiles(panel, &whole, &cut, 0, ahead) };
@@ -342,8 +339,8 @@ impl Gemm {
         });
     }
 
-    fn empty_tile(&self, stride: usize) -> Tile {
-        Tile { low: self.low, high: self.high, stride, ..Tile::EMPTY }
+    fn no_tiles(&self, stride: usize) -> Tiles {
+        Tiles { low: self.low, high: self.high, stride, ..Tiles::NONE }
     }
 }
 

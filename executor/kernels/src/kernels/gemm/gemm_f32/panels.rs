@@ -1,6 +1,6 @@
 //! Panels of weights: how wide a variant's are, and how they are packed.
 
-use super::tile::Tile;
+use super::tile::{Heights, Tiles};
 use crate::kernels::pack;
 use crate::simd::{Avx512Bf16, Isa, Variant};
 use crate::tensor::poll;
@@ -20,8 +20,8 @@ pub(super) struct Width {
     pub(super) columns: usize,
     /// # Safety
     /// The machine has the instruction set; the segments of the rows are readable, panels as
-    /// [`Tile`] says, output writable.
-    pub(super) run: unsafe fn(&Tile),
+    /// [`Tiles`] says, output writable.
+    pub(super) run: unsafe fn(&Tiles),
 }
 
 impl Microkernel {
@@ -77,59 +77,55 @@ impl Panels {
     /// How tiles of so many rows are cut, for rows of `depth` elements.
     #[inline]
     pub(super) fn cut(&self, panel: &Panel, depth: usize, rows: usize) -> Cut {
-        // As even as can be: 49 rows in tiles of 12 are 10, 10, 10, 10, 9. Of the deepest rows
-        // fewer: a tile takes a millisecond or so at the most.
+        // Of the deepest rows fewer: a tile takes a millisecond or so at the most.
         let depth = depth.max(1);
         let row_ns = (depth * panel.columns / self.per_ns()).max(1);
-        let count = rows.div_ceil(self.variant.run.rows.min(TILE_NS / row_ns).max(1)).max(1);
+        let heights = Heights::of(rows, self.variant.run.rows.min(TILE_NS / row_ns).max(1));
         // Tiles are reported together while they are small: a report for each would take a
         // hundredth of their time.
         let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
-        let (each, more) = (rows / count, rows % count);
-        let reported_ns = row_ns * rows.div_ceil(count);
-        Cut { depth, count, each, more, reported, reported_ns }
+        let reported_ns = row_ns * heights.highest();
+        Cut { depth, heights, reported, reported_ns }
     }
 
-    /// Takes a tile of any number of rows, cut as said, with a panel, the first `skipped` floats of
+    /// Takes tiles of any number of rows, cut as said, with a panel, the first `skipped` floats of
     /// weights left out, and asks for what is `ahead` meanwhile.
     ///
     /// # Safety
-    /// Its rows are readable, its outputs writable.
+    /// Their rows are readable, their outputs writable.
     #[inline]
     pub(super) unsafe fn tiles(
         &self,
         panel: &Panel,
-        whole: &Tile,
+        whole: &Tiles,
         cut: &Cut,
         skipped: usize,
         ahead: &mut Ahead,
     ) {
-        let mut first = 0;
-        for tile in 0..cut.count {
-            if cut.count == 1 || tile % cut.reported == 0 {
-                let tiles = cut.reported.min(cut.count - tile);
-                if poll::work(cut.reported_ns * tiles).is_err() {
-                    return;
-                }
+        let step = ahead.step(panel.width.columns, cut.heights.highest());
+        let (mut tile, mut row) = (0, 0);
+        while tile < cut.heights.tiles {
+            let heights = cut.heights.part(tile, cut.reported.min(cut.heights.tiles - tile));
+            if poll::work(cut.reported_ns * heights.tiles).is_err() {
+                return;
             }
-            let rows = cut.each + usize::from(tile < cut.more);
-            let step = ahead.step(panel.width.columns, rows);
-            let tile = Tile {
+            let tiles = Tiles {
                 // What is at hand costs nothing; what is no memory would be looked for each time.
                 ahead: if step == 0 { panel.lines } else { ahead.next },
                 ahead_step: step,
-                input: whole.input.wrapping_add(first * whole.row_stride),
+                input: whole.input.wrapping_add(row * whole.row_stride),
                 bias: panel.lines,
                 weights: panel.lines.wrapping_add(panel.width.columns + skipped),
-                output: whole.output.wrapping_add(first * whole.stride + panel.first),
-                rows,
+                output: whole.output.wrapping_add(row * whole.stride + panel.first),
+                heights,
                 columns: panel.columns,
                 ..*whole
             };
             // SAFETY: as the caller promises; `best` chose what the machine has.
-            unsafe { (panel.width.run)(&tile) };
-            ahead.next = ahead.next.wrapping_byte_add(cut.depth * step);
-            first += rows;
+            unsafe { (panel.width.run)(&tiles) };
+            ahead.next = ahead.next.wrapping_byte_add(heights.tiles * cut.depth * step);
+            tile += heights.tiles;
+            row += heights.rows();
         }
     }
 }
@@ -139,10 +135,7 @@ impl Panels {
 pub(super) struct Cut {
     /// Elements of a row.
     depth: usize,
-    count: usize,
-    /// Rows of each, and how many of them have one more.
-    each: usize,
-    more: usize,
+    heights: Heights,
     /// How many tiles are reported at a time, and what one takes.
     reported: usize,
     reported_ns: usize,

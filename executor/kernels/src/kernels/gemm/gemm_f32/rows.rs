@@ -1,6 +1,6 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
-use super::tile::{AHEAD, ROWS_PER_BASE, Tile, bases, next};
+use super::tile::{AHEAD, ROWS_PER_BASE, Tiles, bases, next};
 use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{fetch, fetch_l1};
 
@@ -139,27 +139,70 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
         self
     }
 
-    /// Clamps sums and stores those of the tile's columns, in its row `row`.
+    /// Clamps sums and stores them as a row of outputs, all of whose columns the tiles have.
     ///
     /// # Safety
     /// They are writable.
     #[inline(always)]
-    unsafe fn store(self, tile: &Tile, row: usize) {
-        let output = tile.output.wrapping_add(row * tile.stride);
+    unsafe fn store(self, all: &Tiles, output: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            for (v, sums) in self.whole.into_iter().enumerate() {
+                let y = sums.clamp(sums.filled(all.low), sums.filled(all.high));
+                y.store(output.wrapping_add(v * Self::LANES));
+            }
+            if HALF {
+                let y = self.half.clamp(self.half.filled(all.low), self.half.filled(all.high));
+                y.store(output.wrapping_add(WHOLE * Self::LANES));
+            }
+        }
+    }
+
+    /// The same of those columns that the tiles have.
+    ///
+    /// # Safety
+    /// They are writable.
+    #[inline(always)]
+    unsafe fn store_columns(self, all: &Tiles, output: *mut f32) {
         // SAFETY: no more columns than there are.
         unsafe {
             for (v, sums) in self.whole.into_iter().enumerate() {
                 let first = v * Self::LANES;
-                let columns = tile.columns.saturating_sub(first).min(Self::LANES);
-                let y = sums.clamp(sums.filled(tile.low), sums.filled(tile.high));
+                let columns = all.columns.saturating_sub(first).min(Self::LANES);
+                let y = sums.clamp(sums.filled(all.low), sums.filled(all.high));
                 y.store_first(output.wrapping_add(first), columns);
             }
             if HALF {
                 let first = WHOLE * Self::LANES;
-                let columns = tile.columns.saturating_sub(first).min(P::Half::LANES);
-                let y = self.half.clamp(self.half.filled(tile.low), self.half.filled(tile.high));
+                let columns = all.columns.saturating_sub(first).min(P::Half::LANES);
+                let y = self.half.clamp(self.half.filled(all.low), self.half.filled(all.high));
                 y.store_first(output.wrapping_add(first), columns);
             }
+        }
+    }
+}
+
+/// Where a tile begins: its rows, its outputs, and what is asked for meanwhile.
+#[derive(Clone, Copy)]
+struct Place {
+    input: *const f32,
+    output: *mut f32,
+    ahead: *const f32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn first(all: &Tiles) -> Self {
+        Self { input: all.input, output: all.output, ahead: all.ahead }
+    }
+
+    /// So many rows below.
+    #[inline(always)]
+    fn below(self, all: &Tiles, rows: usize) -> Self {
+        Self {
+            input: self.input.wrapping_add(rows * all.row_stride),
+            output: self.output.wrapping_add(rows * all.stride),
+            ..self
         }
     }
 }
@@ -169,17 +212,22 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
 /// # Safety
 /// As for [`super::panels::Width::run`].
 #[inline(always)]
-pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa: P, tile: &Tile) {
-    // SAFETY: as the caller promises; each arm differs in the number of rows alone.
-    unsafe {
-        match tile.rows {
-            1 => rows::<P, WHOLE, HALF, 1, 2>(isa, tile),
-            2 => rows::<P, WHOLE, HALF, 2, 2>(isa, tile),
-            3 => rows::<P, WHOLE, HALF, 3, 2>(isa, tile),
-            4 => rows::<P, WHOLE, HALF, 4, 2>(isa, tile),
-            5 => rows::<P, WHOLE, HALF, 5, 2>(isa, tile),
-            _ => rows::<P, WHOLE, HALF, 6, 2>(isa, tile),
+pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa: P, all: &Tiles) {
+    let mut at = Place::first(all);
+    for tile in 0..all.heights.tiles {
+        let count = all.heights.rows_of(tile);
+        // SAFETY: as the caller promises; each arm differs in the number of rows alone.
+        unsafe {
+            at.ahead = match count {
+                1 => rows::<P, WHOLE, HALF, 1, 2>(isa, all, at),
+                2 => rows::<P, WHOLE, HALF, 2, 2>(isa, all, at),
+                3 => rows::<P, WHOLE, HALF, 3, 2>(isa, all, at),
+                4 => rows::<P, WHOLE, HALF, 4, 2>(isa, all, at),
+                5 => rows::<P, WHOLE, HALF, 5, 2>(isa, all, at),
+                _ => rows::<P, WHOLE, HALF, 6, 2>(isa, all, at),
+            };
         }
+        at = at.below(all, count);
     }
 }
 
@@ -191,27 +239,34 @@ pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa:
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn twelve<P: Products, const WHOLE: usize, const HALF: bool>(
     isa: P,
-    tile: &Tile,
+    all: &Tiles,
 ) {
-    // SAFETY: as the caller promises; each arm differs in the number of rows alone.
-    unsafe {
-        match tile.rows {
-            1 => rows::<P, WHOLE, HALF, 1, 4>(isa, tile),
-            2 => rows::<P, WHOLE, HALF, 2, 4>(isa, tile),
-            3 => rows::<P, WHOLE, HALF, 3, 4>(isa, tile),
-            4 => rows::<P, WHOLE, HALF, 4, 4>(isa, tile),
-            5 => rows::<P, WHOLE, HALF, 5, 4>(isa, tile),
-            6 => rows::<P, WHOLE, HALF, 6, 4>(isa, tile),
-            7 => rows::<P, WHOLE, HALF, 7, 4>(isa, tile),
-            8 => rows::<P, WHOLE, HALF, 8, 4>(isa, tile),
-            9 => rows::<P, WHOLE, HALF, 9, 4>(isa, tile),
-            10 => rows::<P, WHOLE, HALF, 10, 4>(isa, tile),
-            11 => rows::<P, WHOLE, HALF, 11, 4>(isa, tile),
-            _ => rows::<P, WHOLE, HALF, 12, 4>(isa, tile),
+    let mut at = Place::first(all);
+    for tile in 0..all.heights.tiles {
+        let count = all.heights.rows_of(tile);
+        // SAFETY: as the caller promises; each arm differs in the number of rows alone.
+        unsafe {
+            at.ahead = match count {
+                1 => rows::<P, WHOLE, HALF, 1, 4>(isa, all, at),
+                2 => rows::<P, WHOLE, HALF, 2, 4>(isa, all, at),
+                3 => rows::<P, WHOLE, HALF, 3, 4>(isa, all, at),
+                4 => rows::<P, WHOLE, HALF, 4, 4>(isa, all, at),
+                5 => rows::<P, WHOLE, HALF, 5, 4>(isa, all, at),
+                6 => rows::<P, WHOLE, HALF, 6, 4>(isa, all, at),
+                7 => rows::<P, WHOLE, HALF, 7, 4>(isa, all, at),
+                8 => rows::<P, WHOLE, HALF, 8, 4>(isa, all, at),
+                9 => rows::<P, WHOLE, HALF, 9, 4>(isa, all, at),
+                10 => rows::<P, WHOLE, HALF, 10, 4>(isa, all, at),
+                11 => rows::<P, WHOLE, HALF, 11, 4>(isa, all, at),
+                _ => rows::<P, WHOLE, HALF, 12, 4>(isa, all, at),
+            };
         }
+        at = at.below(all, count);
     }
 }
 
+/// The tile at a place; returns what is to be asked for next.
+///
 /// # Safety
 /// As for [`six`]; the tile has `COUNT` rows, and `BASES` are as many as they are addressed from.
 #[inline(always)]
@@ -223,19 +278,20 @@ unsafe fn rows<
     const BASES: usize,
 >(
     isa: P,
-    tile: &Tile,
-) {
+    all: &Tiles,
+    at: Place,
+) -> *const f32 {
     // SAFETY: a line of bias.
-    let bias = unsafe { Line::<P, WHOLE, HALF>::load(isa, tile.bias) };
+    let bias = unsafe { Line::<P, WHOLE, HALF>::load(isa, all.bias) };
     let start = if P::ORDERED { Line::zeros(isa) } else { bias };
     let mut sums = [start; COUNT];
     let columns = Line::<P, WHOLE, HALF>::COLUMNS;
-    tile.fetch_next_outputs(COUNT, columns);
-    let mut ahead = tile.ahead;
-    for segment in tile.segments() {
+    all.fetch_next_outputs(at.output, COUNT, columns);
+    let mut ahead = at.ahead;
+    for segment in all.segments(at.input) {
         let mut w = segment.weights;
-        let mut bases: [*const f32; BASES] = bases(segment.rows, tile.row_stride);
-        for _ in 0..tile.len {
+        let mut bases: [*const f32; BASES] = bases(segment.rows, all.row_stride);
+        for _ in 0..all.len {
             // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
             unsafe {
                 let weights = Line::<P, WHOLE, HALF>::load(isa, w);
@@ -246,12 +302,12 @@ unsafe fn rows<
                 }
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let base = bases[row / ROWS_PER_BASE];
-                    let x = base.wrapping_add(row % ROWS_PER_BASE * tile.row_stride);
+                    let x = base.wrapping_add(row % ROWS_PER_BASE * all.row_stride);
                     *sums = sums.with_products(isa, x, &weights);
                 }
             }
             w = w.wrapping_add(columns);
-            ahead = ahead.wrapping_byte_add(tile.ahead_step);
+            ahead = ahead.wrapping_byte_add(all.ahead_step);
             // With one vector to a row there are registers for every row's address.
             bases = if columns > P::Whole::LANES {
                 next(bases)
@@ -260,9 +316,20 @@ unsafe fn rows<
             };
         }
     }
-    for (row, sums) in sums.into_iter().enumerate() {
-        let sums = if P::ORDERED { sums.plus(&bias) } else { sums };
-        // SAFETY: a row of the tile.
-        unsafe { sums.store(tile, row) };
+    if P::ORDERED {
+        sums = sums.map(|sums| sums.plus(&bias));
     }
+    // SAFETY: rows of the tile.
+    unsafe {
+        let row = |row: usize| at.output.wrapping_add(row * all.stride);
+        if all.columns < columns {
+            for (r, sums) in sums.into_iter().enumerate() {
+                sums.store_columns(all, row(r));
+            }
+        } else {
+            // Row by row: a loop's sums would go by way of memory.
+            unrolled!(12: r < COUNT, { sums[r].store(all, row(r)) });
+        }
+    }
+    ahead
 }

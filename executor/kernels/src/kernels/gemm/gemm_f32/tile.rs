@@ -1,13 +1,13 @@
-//! The tile that a variant computes at a time, and the addresses of its rows.
+//! The tiles that a variant computes at a time, and the addresses of their rows.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::fetch;
 
-/// One tile of a product: `rows` rows by `columns` columns of `output`.
+/// Tiles of a product, one below the other: all their rows by `columns` columns of `output`.
 ///
 /// Each row is made of `segments.0` by `segments.1` spans of `len` elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile {
+pub(super) struct Tiles {
     /// First element of the first row.
     pub(super) input: *const f32,
     /// Elements between rows.
@@ -28,21 +28,61 @@ pub(super) struct Tile {
     pub(super) output: *mut f32,
     /// Elements between rows of the output.
     pub(super) stride: usize,
-    pub(super) rows: usize,
+    pub(super) heights: Heights,
     pub(super) columns: usize,
     pub(super) low: f32,
     pub(super) high: f32,
 }
 
-/// The start of a segment of a tile's rows, and its weights.
+/// The rows of tiles: as many of each, but for the first few, which have one more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heights {
+    pub(super) tiles: usize,
+    pub(super) each: usize,
+    pub(super) more: usize,
+}
+
+impl Heights {
+    /// As even as can be: 49 rows in tiles of 12 at most are 10, 10, 10, 10, 9.
+    pub(super) fn of(rows: usize, most: usize) -> Self {
+        let tiles = rows.div_ceil(most);
+        Self { tiles, each: rows / tiles.max(1), more: rows % tiles.max(1) }
+    }
+
+    /// So many tiles from the one `first` on.
+    #[inline(always)]
+    pub(super) fn part(self, first: usize, tiles: usize) -> Self {
+        Self { tiles, more: self.more.saturating_sub(first).min(tiles), ..self }
+    }
+
+    /// Rows of a tile.
+    #[inline(always)]
+    pub(super) fn rows_of(self, tile: usize) -> usize {
+        self.each + usize::from(tile < self.more)
+    }
+
+    /// Rows of the highest tile.
+    #[inline(always)]
+    pub(super) fn highest(self) -> usize {
+        self.rows_of(0)
+    }
+
+    /// Rows of all tiles.
+    #[inline(always)]
+    pub(super) fn rows(self) -> usize {
+        self.tiles * self.each + self.more
+    }
+}
+
+/// The start of a segment of rows, and its weights.
 pub(super) struct Segment {
     pub(super) rows: *const f32,
     pub(super) weights: *const f32,
 }
 
-impl Tile {
+impl Tiles {
     /// No rows of no columns.
-    pub(super) const EMPTY: Self = Self {
+    pub(super) const NONE: Self = Self {
         input: std::ptr::null(),
         row_stride: 0,
         segments: (0, 0),
@@ -55,33 +95,32 @@ impl Tile {
         ahead_step: 0,
         output: std::ptr::null_mut(),
         stride: 0,
-        rows: 0,
+        heights: Heights { tiles: 0, each: 0, more: 0 },
         columns: 0,
         low: f32::NEG_INFINITY,
         high: f32::INFINITY,
     };
 
-    /// Asks for the lines that the next tile writes, below the `rows` by `width` of this one. Those
-    /// of a large image are in no cache: the first convolutions of MobileNet v1 took a fifth
-    /// longer, waiting with each store.
+    /// Asks for the lines that the next tile writes, below the `rows` by `width` of the one at
+    /// `output`. Those of a large image are in no cache: the first convolutions of MobileNet v1
+    /// took a fifth longer, waiting with each store.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
-    pub(super) fn fetch_next_outputs(&self, rows: usize, width: usize) {
+    pub(super) fn fetch_next_outputs(&self, output: *mut f32, rows: usize, width: usize) {
         for row in rows..2 * rows {
             for column in (0..width).step_by(16) {
-                fetch(self.output.wrapping_add(row * self.stride + column));
+                fetch(output.wrapping_add(row * self.stride + column));
             }
         }
     }
 
+    /// The segments of rows, of the first of which `input` is the first element.
     #[inline(always)]
-    pub(super) fn segments(&self) -> impl Iterator<Item = Segment> {
+    pub(super) fn segments(&self, input: *const f32) -> impl Iterator<Item = Segment> {
         let (lines, columns) = self.segments;
         (0..lines).flat_map(move |line| {
             (0..columns).map(move |column| Segment {
-                rows: self
-                    .input
-                    .wrapping_add(line * self.input_steps.0 + column * self.input_steps.1),
+                rows: input.wrapping_add(line * self.input_steps.0 + column * self.input_steps.1),
                 weights: self
                     .weights
                     .wrapping_add(line * self.weights_steps.0 + column * self.weights_steps.1),

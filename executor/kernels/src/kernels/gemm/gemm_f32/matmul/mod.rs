@@ -4,7 +4,7 @@
 mod packing;
 
 use super::panels::{Ahead, Panel, Panels};
-use super::tile::Tile;
+use super::tile::Tiles;
 use super::{BLOCK_BYTES, CLASHING, DEEPEST, VARIANTS, copied_stride};
 use crate::kernels::pack;
 use crate::simd::{Isa, Variant};
@@ -237,7 +237,7 @@ impl MatrixProduct {
     }
 
     /// The rows of a part, for all of its panels.
-    fn whole_tile(&self, part: &Part<'_>, rows: usize, copied: &[f32]) -> Tile {
+    fn whole(&self, part: &Part<'_>, copied: &[f32]) -> Tiles {
         let (depth, left) = (self.depth, part.left);
         let (input, row_stride) = if self.copies_left(left.stride) {
             (copied.as_ptr(), copied_stride(depth))
@@ -245,16 +245,7 @@ impl MatrixProduct {
             (left.all.as_ptr(), left.stride)
         };
         let (output, stride) = (part.output.as_mut_ptr(), part.stride);
-        Tile {
-            input,
-            row_stride,
-            segments: (1, 1),
-            len: depth,
-            output,
-            stride,
-            rows,
-            ..Tile::EMPTY
-        }
+        Tiles { input, row_stride, segments: (1, 1), len: depth, output, stride, ..Tiles::NONE }
     }
 
     /// Computes `rows` rows by a packed right matrix. `copied` has [`MatrixProduct::copied_len`]
@@ -274,7 +265,7 @@ impl MatrixProduct {
         check_lengths(copied.len(), self.copied_len(rows, part.left.stride))?;
         // SAFETY: the rows are there, and there is room for them.
         unsafe { self.copy_part(&part, rows, copied) };
-        let whole = self.whole_tile(&part, rows, copied);
+        let whole = self.whole(&part, copied);
         self.panels.each(packed.as_ptr(), self.depth, |panel| {
             let cut = self.panels.cut(panel, self.depth, rows);
             // SAFETY: the rows are there, and panels as packed.
@@ -330,7 +321,7 @@ impl MatrixProduct {
             let packed = Panel { lines: to.as_ptr(), ..*of_columns };
             let cut = self.panels.cut(&packed, self.depth, rows);
             for at in 0..count {
-                let whole = self.whole_tile(&part(at), rows, &copied[at * share..]);
+                let whole = self.whole(&part(at), &copied[at * share..]);
                 // SAFETY: the rows are there, and the panel as packed.
                 unsafe { self.panels.tiles(&packed, &whole, &cut, 0, &mut Ahead::none()) };
             }
