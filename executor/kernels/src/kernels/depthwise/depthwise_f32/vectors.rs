@@ -1,12 +1,16 @@
-//! A vector of channels at a time.
+//! A vector of channels at a time, or the few that a cache line has: by themselves they would each
+//! fetch it.
 
 use super::{CLASHING, CLASHING_POWER, Pixels};
-use crate::simd::vector_f32::F32Simd;
+use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{Kernel, Simd};
 
 /// Windows that slide together: enough sums to hide an addition's latency, and each pixel that they
 /// share is loaded once.
 const TOGETHER: usize = 4;
+
+/// Floats of a cache line.
+const LINE: usize = 16;
 
 /// With `ORDERED`, each product is rounded before it is added, and the bias is added last.
 pub(super) struct Windows<const ORDERED: bool>;
@@ -55,11 +59,18 @@ impl<const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool> Kernel
         // A copy, which the compiler knows that no store changes.
         let p = &{ *p };
         // SAFETY: as the caller promises.
-        unsafe { slide::<S::F32, COLUMNS, STRIDE, ORDERED>(isa, p) };
+        unsafe {
+            match LINE / S::F32::LANES {
+                // More of so many columns, and the weights leave no registers for sums.
+                2 if COLUMNS < 5 => slide::<S::F32, 2, COLUMNS, STRIDE, ORDERED>(isa, p),
+                4 if COLUMNS < 5 => slide::<S::F32, 4, COLUMNS, STRIDE, ORDERED>(isa, p),
+                _ => slide::<S::F32, 1, COLUMNS, STRIDE, ORDERED>(isa, p),
+            }
+        };
     }
 }
 
-/// Windows of any shape, one at a time or those of neighbouring lines.
+/// Windows of any shape, of neighbouring pixels that share nothing.
 struct Any<const ORDERED: bool>;
 
 impl<const ORDERED: bool> Kernel for Any<ORDERED> {
@@ -71,10 +82,10 @@ impl<const ORDERED: bool> Kernel for Any<ORDERED> {
         let p = &{ *p };
         // SAFETY: as the caller promises.
         unsafe {
-            if p.is_column() {
-                column::<S::F32, ORDERED>(isa, p);
-            } else {
-                any::<S::F32, ORDERED>(isa, p);
+            match LINE / S::F32::LANES {
+                2 => any::<S::F32, 2, ORDERED>(isa, p),
+                4 => any::<S::F32, 4, ORDERED>(isa, p),
+                _ => any::<S::F32, 1, ORDERED>(isa, p),
             }
         }
     }
@@ -156,16 +167,35 @@ struct Line {
     output: *mut f32,
 }
 
-/// All lines of the pixels, with whether all lanes of the vector are channels.
+/// Channels that are taken together: some vectors, one, or a part of one.
+#[derive(Clone, Copy)]
+enum Block {
+    Vectors,
+    One,
+    Part,
+}
+
+/// The channels, `VECTORS` vectors at a time where there are as many, with the first of each.
 ///
-/// Lines are innermost, so that what windows of neighbouring lines share is in L1: a
+/// Lines of pixels are within these, so that what windows of neighbouring lines share is in L1: a
 /// line of a few channels fits it where one of all channels doesn't. What is done with them is no
 /// closure: a large one would be a function of its own, without the instruction set, where each
 /// intrinsic is a call.
 #[inline(always)]
-fn lines<V: F32Simd>(p: &Pixels) -> impl Iterator<Item = (Line, bool)> {
-    (0..p.channels).step_by(V::LANES).flat_map(move |channel| {
-        (0..p.height).map(move |at| (Line::of(p, at, channel), channel + V::LANES <= p.channels))
+fn channels_of<V: F32Simd, const VECTORS: usize>(
+    p: &Pixels,
+) -> impl Iterator<Item = (usize, Block)> {
+    let (mut next, all) = (0, p.channels);
+    std::iter::from_fn(move || {
+        let first = next;
+        let (block, count) = match all - first {
+            0 => return None,
+            left if VECTORS > 1 && left >= VECTORS * V::LANES => (Block::Vectors, VECTORS),
+            left if left >= V::LANES => (Block::One, 1),
+            _ => (Block::Part, 1),
+        };
+        next = all.min(first + count * V::LANES);
+        Some((first, block))
     })
 }
 
@@ -176,14 +206,40 @@ impl Line {
         let output = p.output.wrapping_add(line * p.output_line + channel);
         Self { channel, input, output }
     }
+
+    /// So many pixels further, which are so many elements `apart` in the input and the output.
+    #[inline(always)]
+    fn further(self, pixels: usize, apart: [usize; 2]) -> Self {
+        Self {
+            input: self.input.wrapping_add(pixels * apart[0]),
+            output: self.output.wrapping_add(pixels * apart[1]),
+            ..self
+        }
+    }
+
+    /// So many channels further.
+    #[inline(always)]
+    fn right(self, channels: usize) -> Self {
+        Self {
+            channel: self.channel + channels,
+            input: self.input.wrapping_add(channels),
+            output: self.output.wrapping_add(channels),
+        }
+    }
 }
 
-/// See [`Slide`].
+/// See [`Slide`]; so many `VECTORS` of channels are taken together where there are as many.
 ///
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool>(
+unsafe fn slide<
+    V: F32Simd,
+    const VECTORS: usize,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const ORDERED: bool,
+>(
     isa: V::Isa,
     p: &Pixels,
 ) {
@@ -193,15 +249,23 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
         // Known when it is compiled, the number of lines makes no loop.
         let square = Pixels { lines: COLUMNS, ..*p };
         // SAFETY: as the caller promises.
-        unsafe { return across::<V, COLUMNS, STRIDE, ORDERED>(isa, &square) };
+        unsafe { return across::<V, VECTORS, COLUMNS, STRIDE, ORDERED>(isa, &square) };
     }
-    for (line, whole) in lines::<V>(p) {
-        // SAFETY: as the caller promises; a line at a time.
-        unsafe {
-            if whole {
-                slide_line::<V, COLUMNS, STRIDE, true, ORDERED>(isa, p, line);
-            } else {
-                slide_line::<V, COLUMNS, STRIDE, false, ORDERED>(isa, p, line);
+    for (channel, block) in channels_of::<V, VECTORS>(p) {
+        for line in (0..p.height).map(|line| Line::of(p, line, channel)) {
+            // SAFETY: as the caller promises; a line at a time.
+            unsafe {
+                match block {
+                    Block::Vectors => {
+                        slide_line::<V, VECTORS, COLUMNS, STRIDE, true, ORDERED>(isa, p, line);
+                    }
+                    Block::One => {
+                        slide_line::<V, 1, COLUMNS, STRIDE, true, ORDERED>(isa, p, line);
+                    }
+                    Block::Part => {
+                        slide_line::<V, 1, COLUMNS, STRIDE, false, ORDERED>(isa, p, line);
+                    }
+                }
             }
         }
     }
@@ -212,7 +276,13 @@ unsafe fn slide<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORD
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn across<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const ORDERED: bool>(
+unsafe fn across<
+    V: F32Simd,
+    const VECTORS: usize,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const ORDERED: bool,
+>(
     isa: V::Isa,
     p: &Pixels,
 ) {
@@ -221,12 +291,12 @@ unsafe fn across<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const OR
         // SAFETY: as the caller promises; a part of the pixels each time.
         unsafe {
             for pixel in (0..whole).step_by(TOGETHER) {
-                channels::<V, TOGETHER, COLUMNS, STRIDE, ORDERED>(isa, p, line, pixel);
+                channels::<V, VECTORS, TOGETHER, COLUMNS, STRIDE, ORDERED>(isa, p, line, pixel);
             }
             match p.count - whole {
-                3 => channels::<V, 3, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
-                2 => channels::<V, 2, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
-                1 => channels::<V, 1, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                3 => channels::<V, VECTORS, 3, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                2 => channels::<V, VECTORS, 2, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
+                1 => channels::<V, VECTORS, 1, COLUMNS, STRIDE, ORDERED>(isa, p, line, whole),
                 _ => {}
             }
         }
@@ -240,6 +310,7 @@ unsafe fn across<V: F32Simd, const COLUMNS: usize, const STRIDE: usize, const OR
 #[inline(always)]
 unsafe fn channels<
     V: F32Simd,
+    const VECTORS: usize,
     const COUNT: usize,
     const COLUMNS: usize,
     const STRIDE: usize,
@@ -250,12 +321,17 @@ unsafe fn channels<
     mut place: Line,
     pixel: usize,
 ) {
-    while place.channel < p.channels {
-        // SAFETY: as the caller promises.
-        unsafe { windows::<V, COUNT, COLUMNS, STRIDE, true, ORDERED>(isa, p, place, pixel) };
-        place.channel += V::LANES;
-        place.input = place.input.wrapping_add(V::LANES);
-        place.output = place.output.wrapping_add(V::LANES);
+    let wide = VECTORS * V::LANES;
+    // SAFETY: as the caller promises.
+    unsafe {
+        while place.channel + wide <= p.channels {
+            windows::<V, VECTORS, COUNT, COLUMNS, STRIDE, true, ORDERED>(isa, p, place, pixel);
+            place = place.right(wide);
+        }
+        while VECTORS > 1 && place.channel < p.channels {
+            windows::<V, 1, COUNT, COLUMNS, STRIDE, true, ORDERED>(isa, p, place, pixel);
+            place = place.right(V::LANES);
+        }
     }
 }
 
@@ -264,6 +340,7 @@ unsafe fn channels<
 #[inline(always)]
 unsafe fn slide_line<
     V: F32Simd,
+    const VECTORS: usize,
     const COLUMNS: usize,
     const STRIDE: usize,
     const WHOLE: bool,
@@ -277,14 +354,18 @@ unsafe fn slide_line<
     // SAFETY: as the caller promises; a part of the pixels each time.
     unsafe {
         for pixel in (0..whole).step_by(TOGETHER) {
-            windows::<V, TOGETHER, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
+            windows::<V, VECTORS, TOGETHER, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
         }
         match p.count - whole {
-            3 if WHOLE => windows::<V, 3, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
-            2 if WHOLE => windows::<V, 2, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole),
+            3 if WHOLE => {
+                windows::<V, VECTORS, 3, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole);
+            }
+            2 if WHOLE => {
+                windows::<V, VECTORS, 2, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, whole);
+            }
             _ => {
                 for pixel in whole..p.count {
-                    windows::<V, 1, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
+                    windows::<V, VECTORS, 1, COLUMNS, STRIDE, WHOLE, ORDERED>(isa, p, line, pixel);
                 }
             }
         }
@@ -294,10 +375,11 @@ unsafe fn slide_line<
 /// `COUNT` neighbouring windows of `COLUMNS` columns, `STRIDE` columns apart.
 ///
 /// # Safety
-/// As for the pixels.
+/// As for the pixels; `VECTORS` of channels are there, or one of which they are a part.
 #[inline(always)]
 unsafe fn windows<
     V: F32Simd,
+    const VECTORS: usize,
     const COUNT: usize,
     const COLUMNS: usize,
     const STRIDE: usize,
@@ -309,46 +391,52 @@ unsafe fn windows<
     place: Line,
     pixel: usize,
 ) {
-    let channel = place.channel;
     // SAFETY: bias and weights are padded to whole vectors; the windows are over the image.
     unsafe {
-        let mut sums = [start::<V, ORDERED>(isa, p, channel); COUNT];
+        let mut sums = [starts::<V, VECTORS, ORDERED>(isa, p, place.channel); COUNT];
         let first = place.input.add(pixel * p.step);
         for line in 0..p.lines {
-            let mut weights = [V::splat(isa, 0.0); COLUMNS];
-            for (tap, weight) in weights.iter_mut().enumerate() {
-                let at = line * p.weight_line + tap * p.weight_column + channel;
-                *weight = V::load(isa, p.weights.add(at));
+            let mut weights = [[V::splat(isa, 0.0); VECTORS]; COLUMNS];
+            for (tap, weights) in weights.iter_mut().enumerate() {
+                let at = line * p.weight_line + tap * p.weight_column + place.channel;
+                for (v, weight) in weights.iter_mut().enumerate() {
+                    *weight = V::load(isa, p.weights.add(at + v * V::LANES));
+                }
             }
             let first = first.add(line * p.tap_line);
             for column in 0..(COUNT - 1) * STRIDE + COLUMNS {
-                let x: V = load::<V, WHOLE>(isa, p, channel, first.add(column * p.tap_column));
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
-                        *sum = plus::<V, ORDERED>(x, weights[column - at * STRIDE], *sum);
+                let from = first.add(column * p.tap_column);
+                for v in 0..VECTORS {
+                    let x: V = load::<V, WHOLE>(isa, p, place.channel, from.add(v * V::LANES));
+                    for (at, sums) in sums.iter_mut().enumerate() {
+                        if column >= at * STRIDE && column - at * STRIDE < COLUMNS {
+                            let weight = weights[column - at * STRIDE][v];
+                            sums[v] = plus::<V, ORDERED>(x, weight, sums[v]);
+                        }
                     }
                 }
             }
         }
-        for (at, &sum) in sums.iter().enumerate() {
-            store::<V, WHOLE, ORDERED>(isa, p, place, pixel + at, sum);
+        for (at, sums) in sums.into_iter().enumerate() {
+            let pixel = place.further(pixel + at, [p.step, p.output_step]);
+            store::<V, VECTORS, WHOLE, ORDERED>(isa, p, pixel, sums);
         }
     }
 }
 
-/// Windows of any shape, one at a time.
+/// See [`Any`]; so many `VECTORS` of channels are taken together where there are as many.
 ///
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
-    for (line, whole) in lines::<V>(p) {
-        // SAFETY: as the caller promises; a line at a time.
+unsafe fn any<V: F32Simd, const VECTORS: usize, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
+    for (channel, block) in channels_of::<V, VECTORS>(p) {
+        // SAFETY: as the caller promises.
         unsafe {
-            if whole {
-                any_line::<V, true, ORDERED>(isa, p, line);
-            } else {
-                any_line::<V, false, ORDERED>(isa, p, line);
+            match block {
+                Block::Vectors => any_of::<V, VECTORS, true, ORDERED>(isa, p, channel),
+                Block::One => any_of::<V, 1, true, ORDERED>(isa, p, channel),
+                Block::Part => any_of::<V, 1, false, ORDERED>(isa, p, channel),
             }
         }
     }
@@ -357,114 +445,107 @@ unsafe fn any<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
 /// # Safety
 /// As for the pixels.
 #[inline(always)]
-unsafe fn any_line<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
+unsafe fn any_of<V: F32Simd, const VECTORS: usize, const WHOLE: bool, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+) {
+    // Pixels go along the longer side.
+    let (lines, count, apart) = match p.is_column() {
+        true => (1, p.height, [p.input_line, p.output_line]),
+        false => (p.height, p.count, [p.step, p.output_step]),
+    };
+    let whole = count / TOGETHER * TOGETHER;
+    for line in (0..lines).map(|line| Line::of(p, line, channel)) {
+        // SAFETY: as the caller promises; some of the pixels each time.
+        unsafe {
+            for first in (0..whole).step_by(TOGETHER) {
+                let place = line.further(first, apart);
+                neighbours::<V, VECTORS, TOGETHER, WHOLE, ORDERED>(isa, p, place, apart);
+            }
+            for at in whole..count {
+                let place = line.further(at, apart);
+                neighbours::<V, VECTORS, 1, WHOLE, ORDERED>(isa, p, place, apart);
+            }
+        }
+    }
+}
+
+/// Windows of any shape of `COUNT` pixels, so many elements `apart` in the input and the output.
+///
+/// # Safety
+/// As for the pixels; `VECTORS` of channels are there, or one of which they are a part.
+#[inline(always)]
+unsafe fn neighbours<
+    V: F32Simd,
+    const VECTORS: usize,
+    const COUNT: usize,
+    const WHOLE: bool,
+    const ORDERED: bool,
+>(
     isa: V::Isa,
     p: &Pixels,
     place: Line,
-) {
-    let channel = place.channel;
-    // SAFETY: as for `windows`.
-    unsafe {
-        for pixel in 0..p.count {
-            let mut sum = start::<V, ORDERED>(isa, p, channel);
-            for line in 0..p.lines {
-                let taps = place.input.add(pixel * p.step + line * p.tap_line);
-                let weights = p.weights.add(line * p.weight_line + channel);
-                for column in 0..p.columns {
-                    let x: V = load::<V, WHOLE>(isa, p, channel, taps.add(column * p.tap_column));
-                    let weight = V::load(isa, weights.add(column * p.weight_column));
-                    sum = plus::<V, ORDERED>(x, weight, sum);
-                }
-            }
-            store::<V, WHOLE, ORDERED>(isa, p, place, pixel, sum);
-        }
-    }
-}
-
-/// Windows of any shape, of one pixel of each line: those of neighbouring lines are summed
-/// together.
-///
-/// # Safety
-/// As for the pixels.
-#[inline(always)]
-unsafe fn column<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels) {
-    for channel in (0..p.channels).step_by(V::LANES) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            if channel + V::LANES <= p.channels {
-                column_of::<V, true, ORDERED>(isa, p, channel);
-            } else {
-                column_of::<V, false, ORDERED>(isa, p, channel);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for the pixels.
-#[inline(always)]
-unsafe fn column_of<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
-    isa: V::Isa,
-    p: &Pixels,
-    channel: usize,
-) {
-    let whole = p.height / TOGETHER * TOGETHER;
-    // SAFETY: as the caller promises; some of the lines each time.
-    unsafe {
-        for line in (0..whole).step_by(TOGETHER) {
-            below::<V, TOGETHER, WHOLE, ORDERED>(isa, p, channel, line);
-        }
-        for line in whole..p.height {
-            below::<V, 1, WHOLE, ORDERED>(isa, p, channel, line);
-        }
-    }
-}
-
-/// The pixels of `COUNT` lines from the one `first` on.
-///
-/// # Safety
-/// As for the pixels.
-#[inline(always)]
-unsafe fn below<V: F32Simd, const COUNT: usize, const WHOLE: bool, const ORDERED: bool>(
-    isa: V::Isa,
-    p: &Pixels,
-    channel: usize,
-    first: usize,
+    apart: [usize; 2],
 ) {
     // SAFETY: as for `windows`.
     unsafe {
-        let mut sums = [start::<V, ORDERED>(isa, p, channel); COUNT];
-        let input = p.input.wrapping_add(first * p.input_line + channel);
+        let mut sums = [starts::<V, VECTORS, ORDERED>(isa, p, place.channel); COUNT];
         for line in 0..p.lines {
-            let taps = input.add(line * p.tap_line);
-            let weights = p.weights.add(line * p.weight_line + channel);
+            let taps = place.input.add(line * p.tap_line);
+            let weights = p.weights.add(line * p.weight_line + place.channel);
             for column in 0..p.columns {
-                let weight = V::load(isa, weights.add(column * p.weight_column));
+                let weights = weights.add(column * p.weight_column);
                 let taps = taps.add(column * p.tap_column);
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    let x: V = load::<V, WHOLE>(isa, p, channel, taps.add(at * p.input_line));
-                    *sum = plus::<V, ORDERED>(x, weight, *sum);
+                for v in 0..VECTORS {
+                    let weight = V::load(isa, weights.add(v * V::LANES));
+                    for (at, sums) in sums.iter_mut().enumerate() {
+                        let from = taps.add(at * apart[0] + v * V::LANES);
+                        let x: V = load::<V, WHOLE>(isa, p, place.channel, from);
+                        sums[v] = plus::<V, ORDERED>(x, weight, sums[v]);
+                    }
                 }
             }
         }
-        for (at, &sum) in sums.iter().enumerate() {
-            let output = p.output.wrapping_add((first + at) * p.output_line + channel);
-            store::<V, WHOLE, ORDERED>(isa, p, Line { channel, input, output }, 0, sum);
+        for (at, sums) in sums.into_iter().enumerate() {
+            store::<V, VECTORS, WHOLE, ORDERED>(isa, p, place.further(at, apart), sums);
         }
     }
 }
 
-/// What sums of a vector of channels start with.
+/// What sums of the vectors of channels from `channel` on start with.
 ///
 /// # Safety
 /// The bias is padded to whole vectors.
 #[inline(always)]
-unsafe fn start<V: F32Simd, const ORDERED: bool>(isa: V::Isa, p: &Pixels, channel: usize) -> V {
+unsafe fn starts<V: F32Simd, const VECTORS: usize, const ORDERED: bool>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+) -> [V; VECTORS] {
     if ORDERED {
-        return V::splat(isa, 0.0);
+        return [V::splat(isa, 0.0); VECTORS];
     }
     // SAFETY: as the caller promises.
-    unsafe { V::load(isa, p.bias.add(channel)) }
+    unsafe { biases(isa, p, channel) }
+}
+
+/// The biases of the vectors of channels from `channel` on.
+///
+/// # Safety
+/// They are padded to whole vectors.
+#[inline(always)]
+unsafe fn biases<V: F32Simd, const VECTORS: usize>(
+    isa: V::Isa,
+    p: &Pixels,
+    channel: usize,
+) -> [V; VECTORS] {
+    let mut all = [V::splat(isa, 0.0); VECTORS];
+    for (v, bias) in all.iter_mut().enumerate() {
+        // SAFETY: as the caller promises.
+        *bias = unsafe { V::load(isa, p.bias.add(channel + v * V::LANES)) };
+    }
+    all
 }
 
 /// A sum with a product.
@@ -491,22 +572,25 @@ unsafe fn load<V: F32Simd, const WHOLE: bool>(
 /// # Safety
 /// The pixel's channels are writable.
 #[inline(always)]
-unsafe fn store<V: F32Simd, const WHOLE: bool, const ORDERED: bool>(
+unsafe fn store<V: F32Simd, const VECTORS: usize, const WHOLE: bool, const ORDERED: bool>(
     isa: V::Isa,
     p: &Pixels,
-    line: Line,
-    pixel: usize,
-    sum: V,
+    pixel: Line,
+    mut sums: [V; VECTORS],
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let sum = if ORDERED { sum.add(V::load(isa, p.bias.add(line.channel))) } else { sum };
-        let y = sum.clamp(V::splat(isa, p.low), V::splat(isa, p.high));
-        let to = line.output.add(pixel * p.output_step);
-        if WHOLE {
-            y.store(to);
-        } else {
-            y.store_first(to, p.channels - line.channel);
+        if ORDERED {
+            sums = sums.add(biases(isa, p, pixel.channel));
+        }
+        for (v, sum) in sums.into_iter().enumerate() {
+            let y = sum.clamp(V::splat(isa, p.low), V::splat(isa, p.high));
+            let to = pixel.output.add(v * V::LANES);
+            if WHOLE {
+                y.store(to);
+            } else {
+                y.store_first(to, p.channels - pixel.channel);
+            }
         }
     }
 }

@@ -1,32 +1,48 @@
-//! Tiles of 6 by 16: 12 sums in registers, two lines of weights, one broadcast.
+//! Tiles of 6 by 16 and 12 by 8: 12 sums in registers, two vectors of weights or one, one broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Ordered, Products, six};
+use super::rows::{Ordered, Products, six, twelve};
 use super::tile::Tiles;
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
-    rows: 6,
-    widths: &[Width { columns: 8, run: tiles::<1> }, Width { columns: 16, run: tiles::<2> }],
+    widths: &[
+        Width { columns: 8, rows: 12, run: narrow },
+        Width { columns: 16, rows: 6, run: wide },
+    ],
 };
 
 /// The same tiles with [`Ordered`] products.
 pub(super) const ORDERED: Microkernel = Microkernel {
-    rows: 6,
-    widths: &[Width { columns: 8, run: ordered::<1> }, Width { columns: 16, run: ordered::<2> }],
+    widths: &[
+        Width { columns: 8, rows: 12, run: narrow_ordered },
+        Width { columns: 16, rows: 6, run: wide_ordered },
+    ],
 };
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn tiles<const VECTORS: usize>(all: &Tiles) {
+unsafe fn wide(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Avx2::new_unchecked(), all) };
+    unsafe { six::<_, 2, false>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn ordered<const VECTORS: usize>(all: &Tiles) {
+unsafe fn narrow(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Ordered(Avx2::new_unchecked()), all) };
+    unsafe { twelve::<_, 1, false>(Avx2::new_unchecked(), all) };
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn wide_ordered(all: &Tiles) {
+    // SAFETY: as the caller promises.
+    unsafe { six::<_, 2, false>(Ordered(Avx2::new_unchecked()), all) };
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn narrow_ordered(all: &Tiles) {
+    // SAFETY: as the caller promises.
+    unsafe { twelve::<_, 1, false>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 impl Products for Avx2 {

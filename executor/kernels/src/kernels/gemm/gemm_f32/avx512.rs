@@ -9,23 +9,21 @@ use crate::simd::{Avx2, Avx512};
 /// Half vectors cost half on cores that split whole ones in two (Zen 4), and nothing extra on
 /// others.
 pub(super) const KERNEL: Microkernel = Microkernel {
-    rows: 12,
     widths: &[
-        Width { columns: 8, run: tiles::<0, true> },
-        Width { columns: 16, run: tiles::<1, false> },
-        Width { columns: 24, run: tiles::<1, true> },
-        Width { columns: 32, run: tiles::<2, false> },
+        Width { columns: 8, rows: 12, run: tiles::<0, true> },
+        Width { columns: 16, rows: 12, run: tiles::<1, false> },
+        Width { columns: 24, rows: 12, run: tiles::<1, true> },
+        Width { columns: 32, rows: 12, run: tiles::<2, false> },
     ],
 };
 
 /// The same tiles with [`Ordered`] products.
 pub(super) const ORDERED: Microkernel = Microkernel {
-    rows: 12,
     widths: &[
-        Width { columns: 8, run: ordered::<0, true> },
-        Width { columns: 16, run: ordered::<1, false> },
-        Width { columns: 24, run: ordered::<1, true> },
-        Width { columns: 32, run: ordered::<2, false> },
+        Width { columns: 8, rows: 12, run: ordered::<0, true> },
+        Width { columns: 16, rows: 12, run: ordered::<1, false> },
+        Width { columns: 24, rows: 12, run: ordered::<1, true> },
+        Width { columns: 32, rows: 12, run: ordered::<2, false> },
     ],
 };
 

@@ -19,12 +19,11 @@ const LANES: usize = F32x16::LANES;
 /// Panels as wide as those of floats.
 pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
     kernel: Microkernel {
-        rows: 12,
         widths: &[
-            Width { columns: 8, run: tiles::<0, true> },
-            Width { columns: 16, run: tiles::<1, false> },
-            Width { columns: 24, run: tiles::<1, true> },
-            Width { columns: 32, run: tiles::<2, false> },
+            Width { columns: 8, rows: 12, run: tiles::<0, true> },
+            Width { columns: 16, rows: 12, run: tiles::<1, false> },
+            Width { columns: 24, rows: 12, run: tiles::<1, true> },
+            Width { columns: 32, rows: 12, run: tiles::<2, false> },
         ],
     },
     round: pairs,

@@ -211,7 +211,7 @@ impl Gemm {
     /// Rows that are worked on at a time.
     fn block_rows(&self) -> usize {
         let rows = self.patches.rows().max(1);
-        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.panels.variant.run.rows);
+        let most = (BLOCK_BYTES / (self.patches.depth() * 4)).max(self.panels.variant.run.rows());
         // As even as can be.
         rows.div_ceil(rows.div_ceil(most))
     }

@@ -7,14 +7,18 @@ use crate::simd::Neon;
 use crate::simd::vector_f32::F32x4;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
-    rows: 6,
-    widths: &[Width { columns: 8, run: tiles::<2> }, Width { columns: 16, run: tiles::<4> }],
+    widths: &[
+        Width { columns: 8, rows: 6, run: tiles::<2> },
+        Width { columns: 16, rows: 6, run: tiles::<4> },
+    ],
 };
 
 /// The same tiles with [`Ordered`] products.
 pub(super) const ORDERED: Microkernel = Microkernel {
-    rows: 6,
-    widths: &[Width { columns: 8, run: ordered::<2> }, Width { columns: 16, run: ordered::<4> }],
+    widths: &[
+        Width { columns: 8, rows: 6, run: ordered::<2> },
+        Width { columns: 16, rows: 6, run: ordered::<4> },
+    ],
 };
 
 #[target_feature(enable = "neon")]

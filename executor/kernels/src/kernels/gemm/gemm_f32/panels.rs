@@ -8,8 +8,6 @@ use crate::tensor::poll;
 /// A variant's tiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Microkernel {
-    /// Most rows of a tile.
-    pub(super) rows: usize,
     /// Widths of panels, ascending.
     pub(super) widths: &'static [Width],
 }
@@ -18,6 +16,8 @@ pub struct Microkernel {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Width {
     pub(super) columns: usize,
+    /// Most rows of a tile.
+    pub(super) rows: usize,
     /// # Safety
     /// The machine has the instruction set; the segments of the rows are readable, panels as
     /// [`Tiles`] says, output writable.
@@ -28,6 +28,11 @@ impl Microkernel {
     /// Columns of a full panel.
     pub(super) fn columns(&self) -> usize {
         self.widths.last().map_or(1, |width| width.columns)
+    }
+
+    /// Most rows of a full panel's tiles.
+    pub(super) fn rows(&self) -> usize {
+        self.widths.last().map_or(1, |width| width.rows)
     }
 
     /// The narrowest panel for so many columns.
@@ -80,10 +85,10 @@ impl Panels {
         // Of the deepest rows fewer: a tile takes a millisecond or so at the most.
         let depth = depth.max(1);
         let row_ns = (depth * panel.columns / self.per_ns()).max(1);
-        let heights = Heights::of(rows, self.variant.run.rows.min(TILE_NS / row_ns).max(1));
+        let heights = Heights::of(rows, panel.width.rows.min(TILE_NS / row_ns).max(1));
         // Tiles are reported together while they are small: a report for each would take a
         // hundredth of their time.
-        let reported = (REPORT_NS / (row_ns * self.variant.run.rows)).max(1);
+        let reported = (REPORT_NS / (row_ns * panel.width.rows)).max(1);
         let reported_ns = row_ns * heights.highest();
         Cut { depth, heights, reported, reported_ns }
     }

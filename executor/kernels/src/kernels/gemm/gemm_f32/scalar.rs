@@ -4,11 +4,11 @@ use super::panels::{Microkernel, Width};
 use super::tile::Tiles;
 
 pub(super) const KERNEL: Microkernel =
-    Microkernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tiles::<false> }] };
+    Microkernel { widths: &[Width { columns: COLUMNS, rows: 4, run: tiles::<false> }] };
 
 /// The same tiles with the bias added last.
 pub(super) const ORDERED: Microkernel =
-    Microkernel { rows: 4, widths: &[Width { columns: COLUMNS, run: tiles::<true> }] };
+    Microkernel { widths: &[Width { columns: COLUMNS, rows: 4, run: tiles::<true> }] };
 
 const COLUMNS: usize = 8;
 

@@ -102,7 +102,7 @@ impl MatrixProduct {
 
     /// Rows of a tile: as many are computed in about the time of one.
     pub fn tile_rows(&self) -> usize {
-        self.panels.variant.run.rows
+        self.panels.variant.run.rows()
     }
 
     /// Returns whether tiles can't read the rows of the left matrix where they lie.
@@ -112,7 +112,7 @@ impl MatrixProduct {
 
     /// Rows that are worked on at a time.
     fn block_rows(&self) -> usize {
-        (BLOCK_BYTES / (self.depth * 4)).max(self.panels.variant.run.rows).min(self.rows)
+        (BLOCK_BYTES / (self.depth * 4)).max(self.panels.variant.run.rows()).min(self.rows)
     }
 
     /// Computes the product, row by row.
