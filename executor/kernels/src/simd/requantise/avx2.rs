@@ -183,10 +183,18 @@ impl Narrow {
         _mm256_permute4x64_epi64::<0xD8>(self.packed(results))
     }
 
+    /// Twice sixteen results as bytes, register by register.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn in_order(&self, results: [[__m256i; 2]; 2]) -> __m256i {
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        _mm256_permutevar8x32_epi32(self.packed(results), order)
+    }
+
     /// The same as packing leaves it: either half has four bytes of each register.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(crate) fn packed(&self, [a, b]: [[__m256i; 2]; 2]) -> __m256i {
+    fn packed(&self, [a, b]: [[__m256i; 2]; 2]) -> __m256i {
         let bytes =
             _mm256_packus_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
         let bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, self.low), self.high);
@@ -239,10 +247,7 @@ impl RequantiseSimd for I32x8 {
     unsafe fn store_narrow([a, b, c, d]: [Self; 4], range: &Narrow, to: *mut u8, count: usize) {
         // SAFETY: as many as the caller promises; a vector is proof of the instruction set.
         unsafe {
-            // Packing keeps to halves: each ends up with four bytes of every vector.
-            let bytes = range.packed([[a.0, b.0], [c.0, d.0]]);
-            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+            let bytes = range.in_order([[a.0, b.0], [c.0, d.0]]);
             if count >= 4 * Self::LANES {
                 return _mm256_storeu_si256(to.cast(), bytes);
             }

@@ -48,15 +48,8 @@ impl<D: KeepsMultipliers> Epilogue for D {
 
     #[inline(always)]
     unsafe fn constants<const VECTORS: usize>(self, run: &Run) -> Self::Constants<VECTORS> {
-        let (isa, scaling) = (self.vectors(), &run.results.requantisation());
         // SAFETY: as the caller promises.
-        unsafe {
-            let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
-            unrolled!(2: v < VECTORS, {
-                by[v] = D::Sums::multipliers(isa, scaling, v * D::Sums::LANES);
-            });
-            by
-        }
+        unsafe { multipliers::<D, VECTORS>(self, run) }
     }
 
     #[inline(always)]
@@ -68,17 +61,52 @@ impl<D: KeepsMultipliers> Epilogue for D {
         by: &Self::Constants<VECTORS>,
         sums: [[D::Sums; VECTORS]; ROWS],
     ) {
-        let lanes = D::Sums::LANES;
+        // SAFETY: as the caller promises.
+        unsafe { store_by::<D, ROWS, VECTORS>(run, row, by, &sums) };
+    }
+}
+
+/// Requantises accumulators by multipliers and stores them vector by vector.
+///
+/// # Safety
+/// As for [`Epilogue::store`].
+#[inline(always)]
+pub(super) unsafe fn store_by<D: Dot, const ROWS: usize, const VECTORS: usize>(
+    run: &Run,
+    row: usize,
+    by: &[<D::Sums as RequantiseSimd>::Multipliers; VECTORS],
+    sums: &[[D::Sums; VECTORS]; ROWS],
+) {
+    let lanes = D::Sums::LANES;
+    unrolled!(2: v < VECTORS, {
+        let columns = run.columns.saturating_sub(v * lanes).min(lanes);
+        // SAFETY: as the caller promises; what is stored keeps within the columns.
+        unsafe {
+            unrolled!(16: r < ROWS, {
+                let at = run.output.add((row + r) * run.stride + v * lanes);
+                sums[r][v].stored(&by[v]).store_bytes(at, columns);
+            });
+        }
+    });
+}
+
+/// The multipliers of a panel's columns.
+///
+/// # Safety
+/// Scalings are padded to whole panels.
+#[inline(always)]
+pub(super) unsafe fn multipliers<D: Dot, const VECTORS: usize>(
+    isa: D,
+    run: &Run,
+) -> [<D::Sums as RequantiseSimd>::Multipliers; VECTORS] {
+    let (isa, scaling) = (isa.vectors(), &run.results.requantisation());
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut by = [D::Sums::multipliers(isa, scaling, 0); VECTORS];
         unrolled!(2: v < VECTORS, {
-            let columns = run.columns.saturating_sub(v * lanes).min(lanes);
-            // SAFETY: as the caller promises; what is stored keeps within the columns.
-            unsafe {
-                unrolled!(16: r < ROWS, {
-                    let at = run.output.add((row + r) * run.stride + v * lanes);
-                    sums[r][v].stored(&by[v]).store_bytes(at, columns);
-                });
-            }
+            by[v] = D::Sums::multipliers(isa, scaling, v * D::Sums::LANES);
         });
+        by
     }
 }
 

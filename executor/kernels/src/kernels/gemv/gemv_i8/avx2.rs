@@ -1,9 +1,10 @@
 //! Bytes are widened to 16 bits and multiplied in pairs, since the 8-bit instruction saturates.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm_set1_epi32, _mm256_add_epi32, _mm256_cvtepi8_epi16,
-    _mm256_cvtepu8_epi16, _mm256_hadd_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_permute4x64_epi64, _mm256_setzero_si256, _mm256_storeu_si256,
+    __m128i, __m256i, _mm_loadu_si128, _mm_set1_epi8, _mm_set1_epi32, _mm_xor_si128,
+    _mm256_add_epi32, _mm256_cvtepi8_epi16, _mm256_cvtepu8_epi16, _mm256_hadd_epi32,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_permute4x64_epi64, _mm256_setzero_si256,
+    _mm256_storeu_si256,
 };
 
 use super::kernel::{GemvKernel, Panels};
@@ -19,7 +20,7 @@ pub(super) const KERNEL: GemvKernel =
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, _, SIDE, 2>(Avx2::new_unchecked(), all, &Keep) };
+    unsafe { panels::<Pairs, _, SIDE, 3>(Avx2::new_unchecked(), all, &Keep) };
 }
 
 #[target_feature(enable = "avx2")]
@@ -35,7 +36,7 @@ struct Pairs([__m256i; 4]);
 impl PanelSums for Pairs {
     type Isa = Avx2;
     type Word = __m256i;
-    type Flip = u32;
+    type Flip = __m128i;
 
     const CHAINS: usize = 2;
 
@@ -46,16 +47,17 @@ impl PanelSums for Pairs {
     }
 
     #[inline(always)]
-    fn flip(_: Avx2, flip: u8) -> u32 {
-        u32::from_ne_bytes([flip; 4])
+    fn flip(_: Avx2, flip: u8) -> __m128i {
+        // SAFETY: `Avx2` proves the instruction set.
+        unsafe { _mm_set1_epi8(flip.cast_signed()) }
     }
 
     #[inline(always)]
-    unsafe fn word(_: Avx2, from: *const u32, flip: u32) -> __m256i {
-        // SAFETY: as the caller promises.
+    unsafe fn word(_: Avx2, from: *const u32, flip: __m128i) -> __m256i {
+        // SAFETY: as the caller promises. Flipped behind the load, which is a broadcast then.
         unsafe {
-            let word = from.read_unaligned() ^ flip;
-            _mm256_cvtepu8_epi16(_mm_set1_epi32(word.cast_signed()))
+            let word = _mm_set1_epi32(from.read_unaligned().cast_signed());
+            _mm256_cvtepu8_epi16(_mm_xor_si128(word, flip))
         }
     }
 
