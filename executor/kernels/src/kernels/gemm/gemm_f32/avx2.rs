@@ -48,6 +48,7 @@ unsafe fn narrow_ordered(all: &Tiles) {
 impl Products for Avx2 {
     type Whole = F32x8;
     type Half = F32x8;
+    const PAIRED: bool = true;
 
     #[inline(always)]
     fn whole(self) -> Self {

@@ -152,11 +152,14 @@ pub(super) fn bases<const COUNT: usize>(first: *const f32, stride: usize) -> [*c
     })
 }
 
-/// The bases of the next element.
+/// The bases of the element `by` elements further.
 #[inline(always)]
-pub(super) fn next<const COUNT: usize>(bases: [*const f32; COUNT]) -> [*const f32; COUNT] {
+pub(super) fn further<const COUNT: usize>(
+    bases: [*const f32; COUNT],
+    by: usize,
+) -> [*const f32; COUNT] {
     bases.map(|base| {
-        let next = base.wrapping_add(1);
+        let next = base.wrapping_add(by);
         if ADDS_STRIDES { unseen(next) } else { next }
     })
 }

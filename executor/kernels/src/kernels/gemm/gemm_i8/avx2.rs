@@ -80,10 +80,10 @@ impl Epilogue for Avx2 {
         unsafe {
             match scaling.quick {
                 Some(Quick { negative: false }) => {
-                    quick::<ROWS, VECTORS, false>(run, scaling, row, sums)
+                    quick::<ROWS, VECTORS, false>(run, scaling, row, sums);
                 }
                 Some(Quick { negative: true }) => {
-                    quick::<ROWS, VECTORS, true>(run, scaling, row, sums)
+                    quick::<ROWS, VECTORS, true>(run, scaling, row, sums);
                 }
                 None => {
                     // A copy, or the tile's sums would be in memory all the while.
