@@ -8,6 +8,11 @@ use super::{Panel, Weight};
 use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{Kernel, Simd};
 
+/// Lines whose sums are taken by themselves where a column has one sum: what each addition rounds
+/// grows with what was added before. Of 1280 lines a classifier's results were off by 5e-5, where
+/// lines in turns with a second sum, as wider vectors have it, are off by less.
+const PIECE: usize = 256;
+
 /// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the
 /// latency of a multiply-add is hidden.
 pub(super) struct Lines<W, const VECTORS: usize, const LINES: usize>(PhantomData<W>);
@@ -17,19 +22,36 @@ impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECT
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, panel: &Panel<W>) {
-        let mut sums = [[S::F32::splat(isa, 0.0); VECTORS]; LINES];
+        let nothing = [[S::F32::splat(isa, 0.0); VECTORS]; LINES];
+        let mut sums = nothing;
         let (mut x, mut w) = (panel.x, panel.weights);
-        for _ in 0..panel.depth / LINES {
-            for sums in &mut sums {
+        let mut left = panel.depth;
+        // The sums of all pieces but the last.
+        let mut before = nothing[0];
+        while LINES == 1 && left > PIECE {
+            for _ in 0..PIECE {
                 // SAFETY: this line and its element are there.
+                unsafe { line(isa, &mut sums[0], x, w) };
+                (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+            }
+            before = before.add(sums[0]);
+            sums = nothing;
+            left -= PIECE;
+        }
+        for _ in 0..left / LINES {
+            for sums in &mut sums {
+                // SAFETY: as above.
                 unsafe { line(isa, sums, x, w) };
                 (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
             }
         }
-        for sums in sums.iter_mut().take(panel.depth % LINES) {
+        for sums in sums.iter_mut().take(left % LINES) {
             // SAFETY: as above.
             unsafe { line(isa, sums, x, w) };
             (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+        }
+        if LINES == 1 {
+            sums[0] = sums[0].add(before);
         }
         for vector in 0..VECTORS {
             let mut sum = sums[0][vector];
