@@ -13,10 +13,10 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     ],
 };
 
-/// The same tiles with [`Ordered`] products.
+/// The same tiles with [`Ordered`] products; narrow ones are too rare to be tall.
 pub(super) const ORDERED: Microkernel = Microkernel {
     widths: &[
-        Width { columns: 8, rows: 12, run: narrow_ordered },
+        Width { columns: 8, rows: 6, run: narrow_ordered },
         Width { columns: 16, rows: 6, run: wide_ordered },
     ],
 };
@@ -42,7 +42,7 @@ unsafe fn wide_ordered(all: &Tiles) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn narrow_ordered(all: &Tiles) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, 1, false>(Ordered(Avx2::new_unchecked()), all) };
+    unsafe { six::<_, 1, false>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 impl Products for Avx2 {

@@ -15,7 +15,7 @@ pub(super) trait Products: Copy {
     type Half: F32Simd;
     /// True if each product is rounded before it is added, and the bias is added last.
     const ORDERED: bool = false;
-    /// True if tall tiles take two elements of depth at a time. Twelve products keep two units busy
+    /// True if large tiles take two elements of depth at a time. Twelve products keep two units busy
     /// for six cycles, in which a core that computes for another thread as well begins fewer
     /// instructions than one element takes; going on costs two elements no more than one.
     const PAIRED: bool = false;
@@ -299,7 +299,7 @@ unsafe fn rows<
         let mut left = all.len;
         // SAFETY: the segment has `len` lines of weights, and as many elements of each row.
         unsafe {
-            while P::PAIRED && COUNT >= 5 && left >= 2 {
+            while P::PAIRED && WHOLE >= 2 && COUNT >= 5 && left >= 2 {
                 element(isa, all, bases, w, ahead, &mut sums);
                 ahead = ahead.wrapping_byte_add(all.ahead_step);
                 let second = bases.map(|base| base.wrapping_add(1));
