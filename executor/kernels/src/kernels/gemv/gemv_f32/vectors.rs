@@ -22,37 +22,22 @@ impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECT
 
     #[inline(always)]
     unsafe fn run<S: Simd>(isa: S, panel: &Panel<W>) {
-        let nothing = [[S::F32::splat(isa, 0.0); VECTORS]; LINES];
-        let mut sums = nothing;
-        let (mut x, mut w) = (panel.x, panel.weights);
-        let mut left = panel.depth;
+        let (mut x, mut w, mut left) = (panel.x, panel.weights, panel.depth);
         // The sums of all pieces but the last.
-        let mut before = nothing[0];
-        while LINES == 1 && left > PIECE {
-            for _ in 0..PIECE {
-                // SAFETY: this line and its element are there.
-                unsafe { line(isa, &mut sums[0], x, w) };
-                (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+        let mut before = [S::F32::splat(isa, 0.0); VECTORS];
+        // SAFETY: as many lines and elements are there.
+        let sums = unsafe {
+            while LINES == 1 && left > PIECE {
+                before = before.add(sums::<S, W, VECTORS, LINES>(isa, x, w, PIECE)[0]);
+                (x, w) = (x.wrapping_add(PIECE), w.wrapping_add(PIECE * VECTORS * S::F32::LANES));
+                left -= PIECE;
             }
-            before = before.add(sums[0]);
-            sums = nothing;
-            left -= PIECE;
-        }
-        for _ in 0..left / LINES {
-            for sums in &mut sums {
-                // SAFETY: as above.
-                unsafe { line(isa, sums, x, w) };
-                (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+            let mut sums = sums::<S, W, VECTORS, LINES>(isa, x, w, left);
+            if LINES == 1 {
+                sums[0] = sums[0].add(before);
             }
-        }
-        for sums in sums.iter_mut().take(left % LINES) {
-            // SAFETY: as above.
-            unsafe { line(isa, sums, x, w) };
-            (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
-        }
-        if LINES == 1 {
-            sums[0] = sums[0].add(before);
-        }
+            sums
+        };
         for vector in 0..VECTORS {
             let mut sum = sums[0][vector];
             for sums in &sums[1..] {
@@ -62,6 +47,33 @@ impl<W: Load, const VECTORS: usize, const LINES: usize> Kernel for Lines<W, VECT
             unsafe { store(isa, panel, vector * S::F32::LANES, sum) };
         }
     }
+}
+
+/// The sums of `depth` lines, which take turns.
+///
+/// # Safety
+/// So many lines are there, and elements.
+#[inline(always)]
+unsafe fn sums<S: Simd, W: Load, const VECTORS: usize, const LINES: usize>(
+    isa: S,
+    mut x: *const f32,
+    mut w: *const W,
+    depth: usize,
+) -> [[S::F32; VECTORS]; LINES] {
+    let mut sums = [[S::F32::splat(isa, 0.0); VECTORS]; LINES];
+    for _ in 0..depth / LINES {
+        for sums in &mut sums {
+            // SAFETY: this line and its element are there.
+            unsafe { line(isa, sums, x, w) };
+            (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+        }
+    }
+    for sums in sums.iter_mut().take(depth % LINES) {
+        // SAFETY: as above.
+        unsafe { line(isa, sums, x, w) };
+        (x, w) = (x.wrapping_add(1), w.wrapping_add(VECTORS * S::F32::LANES));
+    }
+    sums
 }
 
 /// The weights of a line.
