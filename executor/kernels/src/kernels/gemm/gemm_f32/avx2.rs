@@ -1,8 +1,8 @@
-//! Tiles of 6 by 16 and 12 by 8: 12 sums in registers, two vectors of weights or one, one broadcast.
+//! Tiles of 6 by 16 and 12 by 8: 12 sums in registers, one or two vectors of weights, a broadcast.
 
 use super::panels::{Microkernel, Width};
 use super::rows::{Ordered, Products, six, twelve};
-use super::tile::Tiles;
+use super::tile::TileStack;
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
 
@@ -22,25 +22,25 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 };
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn wide(all: &Tiles) {
+unsafe fn wide(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, 2, false>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn narrow(all: &Tiles) {
+unsafe fn narrow(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { twelve::<_, 1, false>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn wide_ordered(all: &Tiles) {
+unsafe fn wide_ordered(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, 2, false>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn narrow_ordered(all: &Tiles) {
+unsafe fn narrow_ordered(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, 1, false>(Ordered(Avx2::new_unchecked()), all) };
 }

@@ -2,7 +2,7 @@
 
 use super::panels::{Microkernel, Width};
 use super::rows::{Ordered, Products, twelve};
-use super::tile::Tiles;
+use super::tile::TileStack;
 use crate::simd::vector_f32::{F32x8, F32x16};
 use crate::simd::{Avx2, Avx512};
 
@@ -28,13 +28,13 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
+unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { twelve::<_, WHOLE, HALF>(Avx512::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-unsafe fn ordered<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
+unsafe fn ordered<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { twelve::<_, WHOLE, HALF>(Ordered(Avx512::new_unchecked()), all) };
 }

@@ -10,7 +10,7 @@ use core::mem::transmute;
 
 use super::panels::{Bf16Pairs, Microkernel, Width};
 use super::rows::{Products, twelve};
-use super::tile::Tiles;
+use super::tile::TileStack;
 use crate::simd::vector_f32::{F32Simd, F32x8, F32x16};
 use crate::simd::{Avx2, Avx512, Avx512Bf16};
 
@@ -30,7 +30,7 @@ pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
-unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &Tiles) {
+unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { twelve::<_, WHOLE, HALF>(Avx512Bf16::new_unchecked(), all) };
 }

@@ -30,7 +30,7 @@ use std::ops::Range;
 
 pub use self::matmul::{Layout, Matrix, MatrixProduct, Part};
 use self::panels::{Bf16Pairs, Microkernel, Panels, pack_panels};
-use self::tile::Tiles;
+use self::tile::TileStack;
 use crate::kernels::lines::Convolution;
 use crate::kernels::patches::Patches;
 use crate::kernels::windows::each_region;
@@ -227,7 +227,7 @@ impl Gemm {
         output: Pitched<*mut f32>,
     ) {
         let depth = self.tile_depth();
-        let whole = Tiles {
+        let whole = TileStack {
             input: input.start,
             row_stride: input.pitch,
             segments: (1, 1),
@@ -279,7 +279,7 @@ impl Gemm {
                 let depth = region.lines.len() * columns * len;
                 let cut = self.panels.cut(panel, depth, rows);
                 for at in 0..count {
-                    let whole = Tiles {
+                    let whole = TileStack {
                         input: image.row(region.input).wrapping_add(at * next.input),
                         row_stride: along.input,
                         segments: (region.lines.len(), columns),
@@ -323,7 +323,7 @@ impl Gemm {
             let ahead = &mut panel.ahead(depth, lines * p.out_width);
             let cut = self.panels.cut(panel, depth, p.out_width);
             for line in 0..lines {
-                let whole = Tiles {
+                let whole = TileStack {
                     input: padded.wrapping_add(line * p.stride_h * pitch),
                     row_stride: Patches::columns_apart(p.stride_w, p.channels),
                     segments: (p.filter_h, columns),
@@ -339,8 +339,8 @@ impl Gemm {
         });
     }
 
-    fn no_tiles(&self, stride: usize) -> Tiles {
-        Tiles { low: self.low, high: self.high, stride, ..Tiles::NONE }
+    fn no_tiles(&self, stride: usize) -> TileStack {
+        TileStack { low: self.low, high: self.high, stride, ..TileStack::NONE }
     }
 }
 

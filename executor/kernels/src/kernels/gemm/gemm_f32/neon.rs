@@ -2,7 +2,7 @@
 
 use super::panels::{Microkernel, Width};
 use super::rows::{Ordered, Products, six};
-use super::tile::Tiles;
+use super::tile::TileStack;
 use crate::simd::Neon;
 use crate::simd::vector_f32::F32x4;
 
@@ -22,13 +22,13 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 };
 
 #[target_feature(enable = "neon")]
-unsafe fn tiles<const VECTORS: usize>(all: &Tiles) {
+unsafe fn tiles<const VECTORS: usize>(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, VECTORS, false>(Neon::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "neon")]
-unsafe fn ordered<const VECTORS: usize>(all: &Tiles) {
+unsafe fn ordered<const VECTORS: usize>(all: &TileStack) {
     // SAFETY: as the caller promises.
     unsafe { six::<_, VECTORS, false>(Ordered(Neon::new_unchecked()), all) };
 }

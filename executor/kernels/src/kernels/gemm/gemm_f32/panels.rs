@@ -1,6 +1,6 @@
 //! Panels of weights: how wide a variant's are, and how they are packed.
 
-use super::tile::{Heights, Tiles};
+use super::tile::{Heights, TileStack};
 use crate::kernels::pack;
 use crate::simd::{Avx512Bf16, Isa, Variant};
 use crate::tensor::poll;
@@ -20,8 +20,8 @@ pub(super) struct Width {
     pub(super) rows: usize,
     /// # Safety
     /// The machine has the instruction set; the segments of the rows are readable, panels as
-    /// [`Tiles`] says, output writable.
-    pub(super) run: unsafe fn(&Tiles),
+    /// [`TileStack`] says, output writable.
+    pub(super) run: unsafe fn(&TileStack),
 }
 
 impl Microkernel {
@@ -102,7 +102,7 @@ impl Panels {
     pub(super) unsafe fn tiles(
         &self,
         panel: &Panel,
-        whole: &Tiles,
+        whole: &TileStack,
         cut: &Cut,
         skipped: usize,
         ahead: &mut Ahead,
@@ -114,7 +114,7 @@ impl Panels {
             if poll::work(cut.reported_ns * heights.tiles).is_err() {
                 return;
             }
-            let tiles = Tiles {
+            let tiles = TileStack {
                 // What is at hand costs nothing; what is no memory would be looked for each time.
                 ahead: if step == 0 { panel.lines } else { ahead.next },
                 ahead_step: step,

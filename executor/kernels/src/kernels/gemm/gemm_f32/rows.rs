@@ -1,6 +1,6 @@
 //! The loop of a tile: the same for every instruction set, and for elements that are pairs of bf16.
 
-use super::tile::{AHEAD, ROWS_PER_BASE, Tiles, bases, further};
+use super::tile::{AHEAD, ROWS_PER_BASE, TileStack, bases, further};
 use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{fetch, fetch_l1};
 
@@ -15,8 +15,8 @@ pub(super) trait Products: Copy {
     type Half: F32Simd;
     /// True if each product is rounded before it is added, and the bias is added last.
     const ORDERED: bool = false;
-    /// True if large tiles take two elements of depth at a time. Twelve products keep two units busy
-    /// for six cycles, in which a core that computes for another thread as well begins fewer
+    /// True if large tiles take two elements of depth at a time. Twelve products keep two units
+    /// busy for six cycles, in which a core that computes for another thread as well begins fewer
     /// instructions than one element takes; going on costs two elements no more than one.
     const PAIRED: bool = false;
 
@@ -149,7 +149,7 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
     /// # Safety
     /// They are writable.
     #[inline(always)]
-    unsafe fn store(self, all: &Tiles, output: *mut f32) {
+    unsafe fn store(self, all: &TileStack, output: *mut f32) {
         // SAFETY: as the caller promises.
         unsafe {
             for (v, sums) in self.whole.into_iter().enumerate() {
@@ -168,7 +168,7 @@ impl<P: Products, const WHOLE: usize, const HALF: bool> Line<P, WHOLE, HALF> {
     /// # Safety
     /// They are writable.
     #[inline(always)]
-    unsafe fn store_columns(self, all: &Tiles, output: *mut f32) {
+    unsafe fn store_columns(self, all: &TileStack, output: *mut f32) {
         // SAFETY: no more columns than there are.
         unsafe {
             for (v, sums) in self.whole.into_iter().enumerate() {
@@ -197,13 +197,13 @@ struct Place {
 
 impl Place {
     #[inline(always)]
-    fn first(all: &Tiles) -> Self {
+    fn first(all: &TileStack) -> Self {
         Self { input: all.input, output: all.output, ahead: all.ahead }
     }
 
     /// So many rows below.
     #[inline(always)]
-    fn below(self, all: &Tiles, rows: usize) -> Self {
+    fn below(self, all: &TileStack, rows: usize) -> Self {
         Self {
             input: self.input.wrapping_add(rows * all.row_stride),
             output: self.output.wrapping_add(rows * all.stride),
@@ -217,7 +217,10 @@ impl Place {
 /// # Safety
 /// As for [`super::panels::Width::run`].
 #[inline(always)]
-pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa: P, all: &Tiles) {
+pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(
+    isa: P,
+    all: &TileStack,
+) {
     let mut at = Place::first(all);
     for tile in 0..all.heights.tiles {
         let count = all.heights.rows_of(tile);
@@ -244,7 +247,7 @@ pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(isa:
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn twelve<P: Products, const WHOLE: usize, const HALF: bool>(
     isa: P,
-    all: &Tiles,
+    all: &TileStack,
 ) {
     let mut at = Place::first(all);
     for tile in 0..all.heights.tiles {
@@ -283,7 +286,7 @@ unsafe fn rows<
     const BASES: usize,
 >(
     isa: P,
-    all: &Tiles,
+    all: &TileStack,
     at: Place,
 ) -> *const f32 {
     // SAFETY: a line of bias.
@@ -353,7 +356,7 @@ unsafe fn element<
     const BASES: usize,
 >(
     isa: P,
-    all: &Tiles,
+    all: &TileStack,
     bases: [*const f32; BASES],
     weights: *const f32,
     ahead: *const f32,

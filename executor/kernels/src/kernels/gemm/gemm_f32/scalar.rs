@@ -1,7 +1,7 @@
 //! Plain Rust.
 
 use super::panels::{Microkernel, Width};
-use super::tile::Tiles;
+use super::tile::TileStack;
 
 pub(super) const KERNEL: Microkernel =
     Microkernel { widths: &[Width { columns: COLUMNS, rows: 4, run: tiles::<false> }] };
@@ -12,7 +12,7 @@ pub(super) const ORDERED: Microkernel =
 
 const COLUMNS: usize = 8;
 
-unsafe fn tiles<const ORDERED: bool>(all: &Tiles) {
+unsafe fn tiles<const ORDERED: bool>(all: &TileStack) {
     for row in 0..all.heights.rows() {
         for column in 0..all.columns {
             // SAFETY: a line of bias.

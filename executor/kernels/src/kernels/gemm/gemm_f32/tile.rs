@@ -7,7 +7,7 @@ use crate::simd::fetch;
 ///
 /// Each row is made of `segments.0` by `segments.1` spans of `len` elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tiles {
+pub(super) struct TileStack {
     /// First element of the first row.
     pub(super) input: *const f32,
     /// Elements between rows.
@@ -80,7 +80,7 @@ pub(super) struct Segment {
     pub(super) weights: *const f32,
 }
 
-impl Tiles {
+impl TileStack {
     /// No rows of no columns.
     pub(super) const NONE: Self = Self {
         input: std::ptr::null(),

@@ -4,7 +4,7 @@
 mod packing;
 
 use super::panels::{Ahead, Panel, Panels};
-use super::tile::Tiles;
+use super::tile::TileStack;
 use super::{BLOCK_BYTES, CLASHING, DEEPEST, VARIANTS, copied_stride};
 use crate::kernels::pack;
 use crate::simd::{Isa, Variant};
@@ -237,7 +237,7 @@ impl MatrixProduct {
     }
 
     /// The rows of a part, for all of its panels.
-    fn whole(&self, part: &Part<'_>, copied: &[f32]) -> Tiles {
+    fn whole(&self, part: &Part<'_>, copied: &[f32]) -> TileStack {
         let (depth, left) = (self.depth, part.left);
         let (input, row_stride) = if self.copies_left(left.stride) {
             (copied.as_ptr(), copied_stride(depth))
@@ -245,7 +245,15 @@ impl MatrixProduct {
             (left.all.as_ptr(), left.stride)
         };
         let (output, stride) = (part.output.as_mut_ptr(), part.stride);
-        Tiles { input, row_stride, segments: (1, 1), len: depth, output, stride, ..Tiles::NONE }
+        TileStack {
+            input,
+            row_stride,
+            segments: (1, 1),
+            len: depth,
+            output,
+            stride,
+            ..TileStack::NONE
+        }
     }
 
     /// Computes `rows` rows by a packed right matrix. `copied` has [`MatrixProduct::copied_len`]
