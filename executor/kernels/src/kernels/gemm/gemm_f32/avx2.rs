@@ -1,7 +1,7 @@
 //! Tiles of 6 by 16 and 12 by 8: 12 sums in registers, one or two vectors of weights, a broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Ordered, Products, six, twelve};
+use super::rows::{self, Ordered, Products};
 use super::tile::TileStack;
 use crate::simd::Avx2;
 use crate::simd::vector_f32::F32x8;
@@ -24,25 +24,25 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn wide(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, 2, false>(Avx2::new_unchecked(), all) };
+    unsafe { rows::tiles::<_, 2, false, 2>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn narrow(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, 1, false>(Avx2::new_unchecked(), all) };
+    unsafe { rows::tiles::<_, 1, false, 4>(Avx2::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn wide_ordered(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, 2, false>(Ordered(Avx2::new_unchecked()), all) };
+    unsafe { rows::tiles::<_, 2, false, 2>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn narrow_ordered(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, 1, false>(Ordered(Avx2::new_unchecked()), all) };
+    unsafe { rows::tiles::<_, 1, false, 2>(Ordered(Avx2::new_unchecked()), all) };
 }
 
 impl Products for Avx2 {

@@ -1,7 +1,7 @@
 //! Tiles of 12 by 32: 24 sums in registers, two lines of weights, one broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Ordered, Products, twelve};
+use super::rows::{self, Ordered, Products};
 use super::tile::TileStack;
 use crate::simd::vector_f32::{F32x8, F32x16};
 use crate::simd::{Avx2, Avx512};
@@ -30,13 +30,13 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
 unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Avx512::new_unchecked(), all) };
+    unsafe { rows::tiles::<_, WHOLE, HALF, 4>(Avx512::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
 unsafe fn ordered<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Ordered(Avx512::new_unchecked()), all) };
+    unsafe { rows::tiles::<_, WHOLE, HALF, 4>(Ordered(Avx512::new_unchecked()), all) };
 }
 
 impl Products for Avx512 {

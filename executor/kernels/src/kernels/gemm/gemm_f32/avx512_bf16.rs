@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 use core::mem::transmute;
 
 use super::panels::{Bf16Pairs, Microkernel, Width};
-use super::rows::{Products, twelve};
+use super::rows::{self, Products};
 use super::tile::TileStack;
 use crate::simd::vector_f32::{F32Simd, F32x8, F32x16};
 use crate::simd::{Avx2, Avx512, Avx512Bf16};
@@ -32,7 +32,7 @@ pub(super) const PAIRS: Bf16Pairs = Bf16Pairs {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]
 unsafe fn tiles<const WHOLE: usize, const HALF: bool>(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { twelve::<_, WHOLE, HALF>(Avx512Bf16::new_unchecked(), all) };
+    unsafe { rows::tiles::<_, WHOLE, HALF, 4>(Avx512Bf16::new_unchecked(), all) };
 }
 
 /// Vectors of floats and of twice as many halves are the same bits.

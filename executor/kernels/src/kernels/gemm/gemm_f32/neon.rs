@@ -1,7 +1,7 @@
 //! Tiles of 6 by 16: 24 sums in registers, four vectors of weights, one broadcast.
 
 use super::panels::{Microkernel, Width};
-use super::rows::{Ordered, Products, six};
+use super::rows::{self, Ordered, Products};
 use super::tile::TileStack;
 use crate::simd::Neon;
 use crate::simd::vector_f32::F32x4;
@@ -24,13 +24,13 @@ pub(super) const ORDERED: Microkernel = Microkernel {
 #[target_feature(enable = "neon")]
 unsafe fn tiles<const VECTORS: usize>(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Neon::new_unchecked(), all) };
+    unsafe { rows::tiles::<_, VECTORS, false, 2>(Neon::new_unchecked(), all) };
 }
 
 #[target_feature(enable = "neon")]
 unsafe fn ordered<const VECTORS: usize>(all: &TileStack) {
     // SAFETY: as the caller promises.
-    unsafe { six::<_, VECTORS, false>(Ordered(Neon::new_unchecked()), all) };
+    unsafe { rows::tiles::<_, VECTORS, false, 2>(Ordered(Neon::new_unchecked()), all) };
 }
 
 impl Products for Neon {

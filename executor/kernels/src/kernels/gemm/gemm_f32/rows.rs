@@ -212,12 +212,17 @@ impl Place {
     }
 }
 
-/// Tiles of up to six rows.
+/// Tiles of up to three rows for each of the `BASES` that they are addressed from.
 ///
 /// # Safety
 /// As for [`super::panels::Width::run`].
 #[inline(always)]
-pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(
+pub(super) unsafe fn tiles<
+    P: Products,
+    const WHOLE: usize,
+    const HALF: bool,
+    const BASES: usize,
+>(
     isa: P,
     all: &TileStack,
 ) {
@@ -227,46 +232,18 @@ pub(super) unsafe fn six<P: Products, const WHOLE: usize, const HALF: bool>(
         // SAFETY: as the caller promises; each arm differs in the number of rows alone.
         unsafe {
             at.ahead = match count {
-                1 => rows::<P, WHOLE, HALF, 1, 2>(isa, all, at),
-                2 => rows::<P, WHOLE, HALF, 2, 2>(isa, all, at),
-                3 => rows::<P, WHOLE, HALF, 3, 2>(isa, all, at),
-                4 => rows::<P, WHOLE, HALF, 4, 2>(isa, all, at),
-                5 => rows::<P, WHOLE, HALF, 5, 2>(isa, all, at),
-                _ => rows::<P, WHOLE, HALF, 6, 2>(isa, all, at),
-            };
-        }
-        at = at.below(all, count);
-    }
-}
-
-/// Tiles of up to twelve rows.
-///
-/// # Safety
-/// As for [`super::panels::Width::run`].
-#[inline(always)]
-#[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn twelve<P: Products, const WHOLE: usize, const HALF: bool>(
-    isa: P,
-    all: &TileStack,
-) {
-    let mut at = Place::first(all);
-    for tile in 0..all.heights.tiles {
-        let count = all.heights.rows_of(tile);
-        // SAFETY: as the caller promises; each arm differs in the number of rows alone.
-        unsafe {
-            at.ahead = match count {
-                1 => rows::<P, WHOLE, HALF, 1, 4>(isa, all, at),
-                2 => rows::<P, WHOLE, HALF, 2, 4>(isa, all, at),
-                3 => rows::<P, WHOLE, HALF, 3, 4>(isa, all, at),
-                4 => rows::<P, WHOLE, HALF, 4, 4>(isa, all, at),
-                5 => rows::<P, WHOLE, HALF, 5, 4>(isa, all, at),
-                6 => rows::<P, WHOLE, HALF, 6, 4>(isa, all, at),
-                7 => rows::<P, WHOLE, HALF, 7, 4>(isa, all, at),
-                8 => rows::<P, WHOLE, HALF, 8, 4>(isa, all, at),
-                9 => rows::<P, WHOLE, HALF, 9, 4>(isa, all, at),
-                10 => rows::<P, WHOLE, HALF, 10, 4>(isa, all, at),
-                11 => rows::<P, WHOLE, HALF, 11, 4>(isa, all, at),
-                _ => rows::<P, WHOLE, HALF, 12, 4>(isa, all, at),
+                1 => rows::<P, WHOLE, HALF, 1, BASES>(isa, all, at),
+                2 => rows::<P, WHOLE, HALF, 2, BASES>(isa, all, at),
+                3 => rows::<P, WHOLE, HALF, 3, BASES>(isa, all, at),
+                4 => rows::<P, WHOLE, HALF, 4, BASES>(isa, all, at),
+                5 => rows::<P, WHOLE, HALF, 5, BASES>(isa, all, at),
+                7 if BASES == 4 => rows::<P, WHOLE, HALF, 7, BASES>(isa, all, at),
+                8 if BASES == 4 => rows::<P, WHOLE, HALF, 8, BASES>(isa, all, at),
+                9 if BASES == 4 => rows::<P, WHOLE, HALF, 9, BASES>(isa, all, at),
+                10 if BASES == 4 => rows::<P, WHOLE, HALF, 10, BASES>(isa, all, at),
+                11 if BASES == 4 => rows::<P, WHOLE, HALF, 11, BASES>(isa, all, at),
+                12 if BASES == 4 => rows::<P, WHOLE, HALF, 12, BASES>(isa, all, at),
+                _ => rows::<P, WHOLE, HALF, 6, BASES>(isa, all, at),
             };
         }
         at = at.below(all, count);
@@ -276,7 +253,7 @@ pub(super) unsafe fn twelve<P: Products, const WHOLE: usize, const HALF: bool>(
 /// The tile at a place; returns what is to be asked for next.
 ///
 /// # Safety
-/// As for [`six`]; the tile has `COUNT` rows, and `BASES` are as many as they are addressed from.
+/// As for [`tiles`]; the tile has `COUNT` rows.
 #[inline(always)]
 unsafe fn rows<
     P: Products,
