@@ -8,9 +8,8 @@ use super::{Panel, Weight};
 use crate::simd::vector_f32::{F32Lanes, F32Simd};
 use crate::simd::{Kernel, Simd};
 
-/// Lines whose sums are taken by themselves where a column has one sum: what each addition rounds
-/// grows with what was added before. Of 1280 lines a classifier's results were off by 5e-5, where
-/// lines in turns with a second sum, as wider vectors have it, are off by less.
+/// Lines that are added up by themselves where a column has one sum: the larger a sum, the more an
+/// addition rounds. The logits of MobileNet v2, of 1280 lines each, were off by 4.8e-5.
 const PIECE: usize = 256;
 
 /// A panel of `VECTORS` vectors, `LINES` lines at a time: so many sums side by side that the

@@ -20,7 +20,7 @@ pub(super) const KERNEL: GemvKernel =
 #[target_feature(enable = "avx2")]
 unsafe fn run(all: &Panels) {
     // SAFETY: as the caller promises.
-    unsafe { panels::<Pairs, _, SIDE, 3>(Avx2::new_unchecked(), all, &Keep) };
+    unsafe { panels::<Pairs, _, SIDE, 2>(Avx2::new_unchecked(), all, &Keep) };
 }
 
 #[target_feature(enable = "avx2")]

@@ -199,7 +199,6 @@ unsafe fn some<S: PanelSums, F: Finish<S>, const COUNT: usize, const ROWS: usize
         unsafe {
             row += match rows - row {
                 4.. if ROWS >= 4 => tile::<S, F, COUNT, 4>(isa, all, lines, row, finish),
-                3.. if ROWS == 3 => tile::<S, F, COUNT, 3>(isa, all, lines, row, finish),
                 2.. if ROWS >= 2 => tile::<S, F, COUNT, 2>(isa, all, lines, row, finish),
                 _ => one::<S, F, COUNT>(isa, all, lines, row, finish),
             };
