@@ -35,8 +35,8 @@ impl FloatMode {
         }
     }
 
-    /// The bits of FPCR: subnormal operands and results of 32 and 64 bits are 0 (24). Those of 16 bits have a
-    /// bit of their own.
+    /// The bits of FPCR: subnormal operands and results of 32 and 64 bits are 0 (24). Those of 16
+    /// bits have a bit of their own.
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     const fn word(self) -> Word {
         match self {
