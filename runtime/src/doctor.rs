@@ -77,7 +77,7 @@ fn instruction_set() -> Check {
             what,
             isa == Isa::best() && isa != Isa::Scalar,
             format!("{isa:?} is used, the best here is {:?}", Isa::best()),
-            "unset NNBURST_ISA, or the file's `isa`; kernels are written for AVX2, AVX-512 with VNNI, and NEON",
+            "unset NNBURST_ISA, or the file's `isa`; kernels are written for AVX2, AVX-VNNI, AVX-512 with VNNI, and NEON",
         ),
         Err(error) => {
             need(what, false, error.to_string(), "unset NNBURST_ISA, or the file's `isa`")

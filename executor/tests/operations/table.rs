@@ -16,8 +16,9 @@ operand type and layout that their signatures allow.
 - **types**: tensors that the operation takes or gives, from the signatures in `hal`: f32, f16, i32, bool8;
   u8 and i8 are QUANT8_ASYMM and QUANT8_ASYMM_SIGNED, s8 and s8/ch QUANT8_SYMM as a whole and per channel,
   s16 and u16 QUANT16_SYMM and QUANT16_ASYMM.
-- **kernels**: the steps it becomes, with the instruction sets they have forms for beside plain code. `alias`:
-  no step at all, the output is the input's bytes. IF and WHILE become the steps of their graphs.
+- **kernels**: the steps it becomes, with the instruction sets they have forms for beside plain code; products of
+  bytes by weights have one for AVX-VNNI as well, where AVX-512 is missing. `alias`: no step at all, the output is
+  the input's bytes. IF and WHILE become the steps of their graphs.
 - **result**: `exact` in every type; or `q exact` where quantised and integer results follow the
   interface's fixed-point definition to the last bit, in every kernel form, and float results keep the
   interface's tolerance (sums are taken in another order by forms with vectors).

@@ -41,6 +41,10 @@ proof! {
     Avx2, "x86_64", is_x86_feature_detected!("avx2", "fma", "f16c")
 }
 proof! {
+    /// [`Avx2`] with AVX-VNNI: dot products of bytes in vectors of 256 bits, without AVX-512.
+    AvxVnni, "x86_64", is_x86_feature_detected!("avxvnni", "avx2", "fma", "f16c")
+}
+proof! {
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
     Avx512, "x86_64",
     is_x86_feature_detected!(
@@ -92,6 +96,14 @@ impl Amx {
     }
 }
 
+impl AvxVnni {
+    /// The part without dot products.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn avx2(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
 impl Avx512 {
     /// The part of vectors half as wide.
     #[cfg(target_arch = "x86_64")]
@@ -135,6 +147,8 @@ pub enum Isa {
     NeonDot(NeonDot),
     /// x86-64 AVX2 with FMA and F16C.
     Avx2(Avx2),
+    /// The same with AVX-VNNI: dot products of bytes.
+    AvxVnni(AvxVnni),
     /// x86-64 AVX-512 F, BW, DQ, VL and VNNI.
     Avx512(Avx512),
     /// The same with VBMI: permutations of bytes.
@@ -145,7 +159,9 @@ pub enum Isa {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
     /// The name is none of those known.
-    #[error("NNBURST_ISA is `{0}`; known are scalar, neon, neondot, avx2, avx512, avx512vbmi")]
+    #[error(
+        "NNBURST_ISA is `{0}`; known are scalar, neon, neondot, avx2, avxvnni, avx512, avx512vbmi"
+    )]
     Unknown(String),
     /// The machine lacks it.
     #[error("this machine has no {0}")]
@@ -194,9 +210,10 @@ struct Known {
 }
 
 /// All instruction sets, best first.
-const KNOWN: [Known; 6] = [
+const KNOWN: [Known; 7] = [
     Known { name: "avx512vbmi", detect: || Avx512Vbmi::detect().map(Isa::Avx512Vbmi) },
     Known { name: "avx512", detect: || Avx512::detect().map(Isa::Avx512) },
+    Known { name: "avxvnni", detect: || AvxVnni::detect().map(Isa::AvxVnni) },
     Known { name: "avx2", detect: || Avx2::detect().map(Isa::Avx2) },
     Known { name: "neondot", detect: || NeonDot::detect().map(Isa::NeonDot) },
     Known { name: "neon", detect: || Neon::detect().map(Isa::Neon) },
@@ -210,6 +227,7 @@ impl std::fmt::Debug for Isa {
             Self::Neon(_) => "Neon",
             Self::NeonDot(_) => "NeonDot",
             Self::Avx2(_) => "Avx2",
+            Self::AvxVnni(_) => "AvxVnni",
             Self::Avx512(_) => "Avx512",
             Self::Avx512Vbmi(_) => "Avx512Vbmi",
         })

@@ -55,7 +55,7 @@ pub(crate) mod vector_i32;
 pub use float_mode::FloatMode;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use isa::Amx;
-pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, Isa, IsaError, Neon, NeonDot};
+pub use isa::{Avx2, Avx512, Avx512Bf16, Avx512Vbmi, AvxVnni, Isa, IsaError, Neon, NeonDot};
 pub(crate) use kernel::{Kernel, Simd};
 pub(crate) use variants::{TableRow, rows, variants};
 pub use variants::{Variant, Variants};

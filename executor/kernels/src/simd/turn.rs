@@ -48,7 +48,7 @@ impl WordSquares {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512(_) | Isa::Avx512Vbmi(_) => Some(Self { run: turn_16, side: 16 }),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(_) => Some(Self { run: turn_8, side: 8 }),
+            Isa::Avx2(_) | Isa::AvxVnni(_) => Some(Self { run: turn_8, side: 8 }),
             _ => None,
         }
     }

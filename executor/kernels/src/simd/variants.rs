@@ -63,6 +63,9 @@ macro_rules! rows {
     ([$($done:tt)*] Avx512: $run:expr, $($rest:tt)*) => {
         $crate::simd::rows!(@ [$($done)*] "x86_64", Avx512: $run, $($rest)*)
     };
+    ([$($done:tt)*] AvxVnni: $run:expr, $($rest:tt)*) => {
+        $crate::simd::rows!(@ [$($done)*] "x86_64", AvxVnni: $run, $($rest)*)
+    };
     ([$($done:tt)*] Avx2: $run:expr, $($rest:tt)*) => {
         $crate::simd::rows!(@ [$($done)*] "x86_64", Avx2: $run, $($rest)*)
     };

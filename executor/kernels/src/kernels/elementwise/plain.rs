@@ -41,7 +41,7 @@ impl Isa {
             Self::Avx512(_) | Self::Avx512Vbmi(_) => unsafe { avx512(work) },
             // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => unsafe { avx2(work) },
+            Self::Avx2(_) | Self::AvxVnni(_) => unsafe { avx2(work) },
             #[cfg(target_arch = "aarch64")]
             Self::Neon(_) | Self::NeonDot(_) => neon(work),
             _ => scalar(work),
@@ -171,7 +171,7 @@ impl Isa {
     fn block_len(self) -> usize {
         match self {
             Self::Avx512(_) | Self::Avx512Vbmi(_) => BLOCK,
-            Self::Avx2(_) | Self::Neon(_) | Self::NeonDot(_) => BLOCK / 2,
+            Self::Avx2(_) | Self::AvxVnni(_) | Self::Neon(_) | Self::NeonDot(_) => BLOCK / 2,
             Self::Scalar => 1,
         }
     }
@@ -186,7 +186,9 @@ impl Isa {
             },
             // SAFETY: the value proves the instruction set.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => unsafe { avx2(Blocks::<{ BLOCK / 2 }, _>(elements)) },
+            Self::Avx2(_) | Self::AvxVnni(_) => unsafe {
+                avx2(Blocks::<{ BLOCK / 2 }, _>(elements));
+            },
             #[cfg(target_arch = "aarch64")]
             Self::Neon(_) | Self::NeonDot(_) => neon(Blocks::<{ BLOCK / 2 }, _>(elements)),
             _ => scalar(Blocks::<1, _>(elements)),

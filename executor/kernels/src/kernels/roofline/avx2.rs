@@ -12,7 +12,7 @@ use super::Probes;
 pub(super) const PROBES: Probes = Probes { f32: multiply_add, i8: dot, read };
 
 /// Sums that don't wait for each other: two units, four or more cycles each.
-const SUMS: usize = 12;
+pub(super) const SUMS: usize = 12;
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn multiply_add(rounds: usize) -> u64 {

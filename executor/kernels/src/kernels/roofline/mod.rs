@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx_vnni;
 
 use std::hint::black_box;
 
@@ -31,6 +33,7 @@ pub struct Probes {
 /// Best first.
 const VARIANTS: Variants<Probes> = variants! {
     Avx512: avx512::PROBES,
+    AvxVnni: avx_vnni::PROBES,
     Avx2: avx2::PROBES,
     Scalar: SCALAR,
 };

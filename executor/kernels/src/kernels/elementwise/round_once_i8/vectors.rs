@@ -95,8 +95,12 @@ impl<V: RequantiseSimd> Rounding<V> {
             if !furthest.any_reaches_unsigned(self.unsure) {
                 return 0;
             }
-            let of = |v: usize| u64::from(apart[v].any_reaches_unsigned(self.unsure));
-            (0..4).fold(0, |marks, v| marks | of(v) << (v * V::LANES / PADDING))
+            let mut marks = 0;
+            unrolled!(4: v < 4, {
+                let is_unsure = apart[v].any_reaches_unsigned(self.unsure);
+                marks |= u64::from(is_unsure) << (v * V::LANES / PADDING);
+            });
+            marks
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) const KERNEL: Microkernel = Microkernel {
     single,
 };
 
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn encode(from: *const u8, count: usize, bytes: Bytes, to: *mut u8) {
@@ -59,7 +59,7 @@ unsafe fn single(run: &Run) {
 }
 
 impl Epilogue for Avx2 {
-    const TALL: bool = false;
+    const TALLEST: usize = 6;
 
     /// Loaded for each tile: its sums leave them no registers.
     type Constants<const VECTORS: usize> = ();
@@ -77,20 +77,35 @@ impl Epilogue for Avx2 {
         sums: [[I32x8; VECTORS]; ROWS],
     ) {
         // SAFETY: as the caller promises.
-        unsafe {
-            match scaling.quick {
-                Some(Quick { negative: false }) => {
-                    quick::<ROWS, VECTORS, false>(run, scaling, row, sums);
-                }
-                Some(Quick { negative: true }) => {
-                    quick::<ROWS, VECTORS, true>(run, scaling, row, sums);
-                }
-                None => {
-                    // A copy, or the tile's sums would be in memory all the while.
-                    let mut kept = sums;
-                    unrolled!(16: r < ROWS, { kept[r] = sums[r] });
-                    general(run, row, &kept);
-                }
+        unsafe { finish(run, scaling, row, sums) };
+    }
+}
+
+/// As [`Epilogue::store`].
+///
+/// # Safety
+/// As for that.
+#[inline(always)]
+pub(super) unsafe fn finish<const ROWS: usize, const VECTORS: usize>(
+    run: &Run,
+    scaling: &Channels,
+    row: usize,
+    sums: [[I32x8; VECTORS]; ROWS],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match scaling.quick {
+            Some(Quick { negative: false }) => {
+                quick::<ROWS, VECTORS, false>(run, scaling, row, sums);
+            }
+            Some(Quick { negative: true }) => {
+                quick::<ROWS, VECTORS, true>(run, scaling, row, sums);
+            }
+            None => {
+                // A copy, or the tile's sums would be in memory all the while.
+                let mut kept = sums;
+                unrolled!(16: r < ROWS, { kept[r] = sums[r] });
+                general(run, row, &kept);
             }
         }
     }

@@ -137,7 +137,7 @@ unsafe fn single(run: &Run) {
 }
 
 impl Epilogue for Avx512 {
-    const TALL: bool = true;
+    const TALLEST: usize = 16;
 
     /// Loaded for each tile: kept over the next one's products, it costs narrow panels 1 to 4 %.
     type Constants<const VECTORS: usize> = ();

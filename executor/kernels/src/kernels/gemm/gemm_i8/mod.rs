@@ -23,6 +23,8 @@ mod amx;
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx_vnni;
 pub(crate) mod bands;
 mod hybrid;
 mod kernel;
@@ -56,6 +58,7 @@ pub use product::ByteProduct;
 pub const VARIANTS: Variants<Microkernel> = variants! {
     Avx512Vbmi: amx::KERNEL,
     Avx512: avx512::KERNEL,
+    AvxVnni: avx_vnni::KERNEL,
     Avx2: avx2::KERNEL,
     NeonDot: neon_dot::KERNEL,
     Neon: neon::KERNEL,

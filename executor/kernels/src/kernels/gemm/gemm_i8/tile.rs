@@ -10,9 +10,9 @@ use crate::simd::vector_i32::{FloatChannels, I32Simd};
 ///
 /// The methods are always inlined, into functions that state the instruction set.
 pub(super) trait Epilogue: Dot {
-    /// True if tiles of one vector have twelve rows: six accumulators are too few to hide the
+    /// The most rows of a tile of one vector: 6, 12 or 16. Six accumulators are too few to hide the
     /// latency of a product where it is several cycles and two begin in each.
-    const TALL: bool;
+    const TALLEST: usize;
 
     /// The constants of a panel's columns, as far as they are worth keeping from tile to tile; of
     /// results that are bytes.
@@ -42,7 +42,7 @@ pub(super) trait Epilogue: Dot {
 pub(super) trait KeepsMultipliers: Dot {}
 
 impl<D: KeepsMultipliers> Epilogue for D {
-    const TALL: bool = false;
+    const TALLEST: usize = 6;
 
     type Constants<const VECTORS: usize> = [<D::Sums as RequantiseSimd>::Multipliers; VECTORS];
 
@@ -181,16 +181,16 @@ unsafe fn line<D: Epilogue, const VECTORS: usize>(
             2 | 3 => overlapping::<D, 2, VECTORS>(isa, run, constants),
             4 | 5 => overlapping::<D, 4, VECTORS>(isa, run, constants),
             7 if VECTORS == 4 => halves::<D, 7>(isa, run),
-            8.. if VECTORS == 2 && D::TALL => eights::<D, VECTORS>(isa, run, constants),
+            8.. if VECTORS == 2 && D::TALLEST == 16 => eights::<D, VECTORS>(isa, run, constants),
             // Flipping bits that need no flipping is every second vector instruction with one
             // product per word, and one of five with four. Ice Lake, whose products are no slower
             // than that, takes 0.86 to 0.96 of the time without.
-            12.. if VECTORS == 1 && D::TALL => match run.flip {
+            12.. if VECTORS == 1 && D::TALLEST >= 12 => match run.flip {
                 0 => tall::<D, VECTORS, false>(isa, run, constants),
                 _ => tall::<D, VECTORS, true>(isa, run, constants),
             },
             _ => match run.flip {
-                0 if D::TALL => {
+                0 if D::TALLEST >= 12 => {
                     sixes_and_fours::<D, VECTORS, false>(isa, run, constants);
                 }
                 _ => sixes_and_fours::<D, VECTORS, true>(isa, run, constants),
@@ -254,8 +254,8 @@ unsafe fn eights<D: Epilogue, const VECTORS: usize>(
     }
 }
 
-/// Tiles of sixteen rows, and of twelve, eight or four for the rest: a word is loaded for each
-/// product, and what loads else is shared by as many of them as can be.
+/// Tiles of sixteen rows where they may be so tall, and of twelve, eight or four for the rest: a
+/// word is loaded for each product, and what loads else is shared by as many of them as can be.
 ///
 /// # Safety
 /// As for [`tiles`]; there are twelve rows at least.
@@ -270,7 +270,7 @@ unsafe fn tall<D: Epilogue, const VECTORS: usize, const FLIP: bool>(
     unsafe {
         while row < run.rows {
             match run.rows - row {
-                16.. => {
+                16.. if D::TALLEST >= 16 => {
                     tile::<D, 16, VECTORS, VECTORS, FLIP>(isa, run, constants, row);
                     row += 16;
                 }

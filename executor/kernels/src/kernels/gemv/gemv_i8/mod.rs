@@ -11,6 +11,10 @@ mod amx;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx_vnni;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod dots;
 mod floats;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
@@ -35,6 +39,7 @@ use crate::tensor::{In, Out, poll};
 const VARIANTS: Variants<GemvKernel> = variants! {
     Avx512Vbmi: amx::KERNEL,
     Avx512: avx512::KERNEL,
+    AvxVnni: avx_vnni::KERNEL,
     Avx2: avx2::KERNEL,
     NeonDot: neon_dot::KERNEL,
     Neon: neon::KERNEL,
