@@ -3,7 +3,6 @@
 //! the tool.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -94,26 +93,35 @@ fn ladspa() -> Outcome {
     let hosts = root().join("doors/ladspa/tests/hosts.sh");
     println!("== ladspa: {}", hosts.display());
     let ended = Command::new(&hosts)
-        .args([built.join("libnnburst_ladspa.so"), models])
-        .env("NNBURST_DRIVER", built.join("nnburst"))
+        .args([built.libraries.join("libnnburst_ladspa.so"), models])
+        .env("NNBURST_DRIVER", built.program)
         .status()
         .map_err(|error| format!("{}: {error}", hosts.display()))?;
     if ended.success() { Ok(()) } else { Err(format!("{}: {ended}", hosts.display())) }
 }
 
-/// Builds all libraries and programs of the workspace with the features that its tests have;
-/// returns their folder.
-pub(crate) fn built(what: &str) -> Result<PathBuf, String> {
+/// What the doors are tested with.
+pub(crate) struct Built {
+    /// The folder of libraries.
+    pub(crate) libraries: PathBuf,
+    /// The command.
+    pub(crate) program: PathBuf,
+}
+
+/// Builds all libraries and programs of the workspace with the features that its tests have.
+pub(crate) fn built(what: &str) -> Result<Built, String> {
     workspace::build_all(what)?;
-    let built = target_folder().join("debug");
-    let built = built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))?;
-    // Cargo's programs have two hard links, and below `/tmp` a program with two isn't executed.
-    let program = built.join("nnburst");
-    let (own, at) = (built.join("nnburst.own"), |error| format!("{}: {error}", program.display()));
-    if std::fs::metadata(&program).map_err(at)?.nlink() > 1 {
-        std::fs::copy(&program, &own).and_then(|_| std::fs::rename(&own, &program)).map_err(at)?;
-    }
-    Ok(built)
+    let target = target_folder().canonicalize().map_err(|error| format!("{what}: {error}"))?;
+    // Cargo's programs have two hard links, and below `/tmp` a program with two isn't executed. The
+    // copy lies where no other build makes it such a one again.
+    let (libraries, doors) = (target.join("debug"), target.join("doors"));
+    let (built, program, new) =
+        (libraries.join("nnburst"), doors.join("nnburst"), doors.join("nnburst.new"));
+    std::fs::create_dir_all(&doors)
+        .and_then(|()| std::fs::copy(&built, &new))
+        .and_then(|_| std::fs::rename(&new, &program))
+        .map_err(|error| format!("{} as {}: {error}", built.display(), program.display()))?;
+    Ok(Built { libraries, program })
 }
 
 /// The folder of models and recordings, which may not be there.
@@ -142,7 +150,7 @@ const INTERPRETERS: [Wheels; 2] = [
 fn tflite_delegate() -> Outcome {
     let door = "tflite-delegate";
     let built = built(door)?;
-    let (library, driver) = (built.join("libnnburst_tflite.so"), built.join("nnburst"));
+    let (library, driver) = (built.libraries.join("libnnburst_tflite.so"), built.program);
     let named = [("NNBURST_DELEGATE", library.as_os_str()), ("NNBURST_DRIVER", driver.as_os_str())];
     delegate_host(door, &[], &named)?;
     let shared = shared();
@@ -178,7 +186,7 @@ pub(crate) fn delegate_host(what: &str, names: &[&str], variables: &[(&str, &OsS
 /// The Python package: its wheel with the workspace's command, built as pip does, in an environment
 /// of its own.
 fn python() -> Outcome {
-    let program = built("python")?.join("nnburst");
+    let program = built("python")?.program;
     let script = root().join("doors/python/tests/package.sh");
     println!("== python: {}", script.display());
     let ended = Command::new(&script)

@@ -92,7 +92,7 @@ pub(crate) fn asan() -> Outcome {
     let library = folder.join(target).join("debug/libnnburst_tflite.so");
     let library = library.canonicalize().map_err(|error| format!("the delegate: {error}"))?;
     // A driver of its own is as it ships: what is checked is the library in its host.
-    let driver = doors::built(what)?.join("nnburst");
+    let driver = doors::built(what)?.program;
     // The library's checks are in a host that has the sanitizer's runtime, and in no other.
     let named = [("NNBURST_DELEGATE", library.as_os_str()), ("NNBURST_DRIVER", driver.as_os_str())];
     doors::delegate_host(what, &["address_sanitizer"], &named)
