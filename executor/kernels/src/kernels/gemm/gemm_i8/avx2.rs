@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 
 use super::kernel::{Bytes, Encoding, Microkernel, Run};
 use super::scalar;
-use super::tile::{Epilogue, multipliers, one, store_by, tiles};
+use super::tile::{multipliers, one, store_by, tiles};
 use crate::simd::Avx2;
 use crate::simd::requantise::avx2::{Avx2QuickLanes, Narrow};
 use crate::simd::requantise::{Channels, Quick};
@@ -58,33 +58,41 @@ unsafe fn single(run: &Run) {
     unsafe { one::<_, 2>(Avx2::new_unchecked(), run) };
 }
 
-impl Epilogue for Avx2 {
-    const TALLEST: usize = 6;
+/// The epilogue of an instruction set with vectors of eight sums: constants are loaded for each
+/// tile, whose sums leave them no registers.
+macro_rules! of_eights {
+    ($isa:ident, tallest: $tallest:literal) => {
+        impl $crate::kernels::gemm_i8::tile::Epilogue for $isa {
+            const TALLEST: usize = $tallest;
 
-    /// Loaded for each tile: its sums leave them no registers.
-    type Constants<const VECTORS: usize> = ();
+            type Constants<const VECTORS: usize> = ();
 
-    #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(self, _: &Run) {}
+            #[inline(always)]
+            unsafe fn constants<const VECTORS: usize>(self, _: &Run) {}
 
-    #[inline(always)]
-    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
-        self,
-        run: &Run,
-        scaling: &Channels,
-        row: usize,
-        (): &(),
-        sums: [[I32x8; VECTORS]; ROWS],
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { finish(run, scaling, row, sums) };
-    }
+            #[inline(always)]
+            unsafe fn store<const ROWS: usize, const VECTORS: usize>(
+                self,
+                run: &Run,
+                scaling: &$crate::simd::requantise::Channels,
+                row: usize,
+                (): &(),
+                sums: [[$crate::simd::vector_i32::I32x8; VECTORS]; ROWS],
+            ) {
+                // SAFETY: as the caller promises.
+                unsafe { $crate::kernels::gemm_i8::avx2::finish(run, scaling, row, sums) };
+            }
+        }
+    };
 }
+pub(super) use of_eights;
 
-/// As [`Epilogue::store`].
+of_eights!(Avx2, tallest: 6);
+
+/// As [`Epilogue::store`](super::tile::Epilogue::store).
 ///
 /// # Safety
-/// As for that.
+/// As for it.
 #[inline(always)]
 pub(super) unsafe fn finish<const ROWS: usize, const VECTORS: usize>(
     run: &Run,
@@ -115,7 +123,7 @@ pub(super) unsafe fn finish<const ROWS: usize, const VECTORS: usize>(
 /// one.
 ///
 /// # Safety
-/// As for [`Epilogue::store`], of channels that are quick.
+/// As for [`finish`], of channels that are quick.
 #[inline(always)]
 unsafe fn quick<const ROWS: usize, const VECTORS: usize, const NEGATIVE: bool>(
     run: &Run,
@@ -202,7 +210,7 @@ unsafe fn store_eight(bytes: i64, columns: usize, to: *mut u8) {
 /// code around.
 ///
 /// # Safety
-/// As for [`Epilogue::store`], of as many rows as there are accumulators.
+/// As for [`finish`], of as many rows as there are accumulators.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2")]

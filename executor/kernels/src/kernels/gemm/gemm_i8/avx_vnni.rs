@@ -7,12 +7,10 @@ use core::arch::x86_64::{
     _mm256_set1_epi8, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
 };
 
-use super::avx2::{LANES, finish};
+use super::avx2::{LANES, of_eights};
 use super::kernel::{Bytes, Encoding, Microkernel, Run};
-use super::tile::{Epilogue, one, tiles};
+use super::tile::{one, tiles};
 use crate::simd::AvxVnni;
-use crate::simd::requantise::Channels;
-use crate::simd::vector_i32::I32x8;
 
 pub(super) const KERNEL: Microkernel = Microkernel {
     columns: 2 * LANES,
@@ -91,25 +89,4 @@ unsafe fn single(run: &Run) {
     unsafe { one::<_, 2>(AvxVnni::new_unchecked(), run) };
 }
 
-impl Epilogue for AvxVnni {
-    const TALLEST: usize = 12;
-
-    /// As for AVX2.
-    type Constants<const VECTORS: usize> = ();
-
-    #[inline(always)]
-    unsafe fn constants<const VECTORS: usize>(self, _: &Run) {}
-
-    #[inline(always)]
-    unsafe fn store<const ROWS: usize, const VECTORS: usize>(
-        self,
-        run: &Run,
-        scaling: &Channels,
-        row: usize,
-        (): &(),
-        sums: [[I32x8; VECTORS]; ROWS],
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { finish(run, scaling, row, sums) };
-    }
-}
+of_eights!(AvxVnni, tallest: 12);
