@@ -67,10 +67,10 @@ unsafe fn sums(run: &Run, bytes: usize, factor: i32, sums: *mut i32) {
     }
 }
 
-/// The sum of the four 64-bit numbers, each of which fits 32 bits.
+/// The sum of the four 64-bit numbers, which fits 32 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-#[expect(clippy::cast_possible_truncation, reason = "a window has no more bytes than an image")]
+#[expect(clippy::cast_possible_truncation, reason = "2^21 bytes at most, of 255 each")]
 fn across(eights: __m256i) -> i32 {
     let halves = (_mm256_castsi256_si128(eights), _mm256_extracti128_si256::<1>(eights));
     let both = _mm_add_epi64(halves.0, halves.1);
