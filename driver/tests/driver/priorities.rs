@@ -56,11 +56,14 @@ fn prepared(
     prepare_with(device, model, PrepareOptions { priority, ..PrepareOptions::default() }).unwrap()
 }
 
-/// Launches an execution and waits until it computes.
-fn begin(
+/// Launches an execution and waits until it computes: until the first of its results, which a first
+/// short step computes of ones, is there.
+pub(crate) fn begin(
     model: &dyn PreparedModel,
-    (request, [first, _]): &(Request, [Memory; 2]),
+    request: &Request,
 ) -> std::sync::mpsc::Receiver<ExecutionResult> {
+    let place = request.outputs[0].location.pool_index as usize;
+    let RequestPool::Memory(first) = &request.pools[place] else { panic!("of no memory") };
     let (callback, words) = tell();
     model.execute(request.clone(), ExecutionOptions::default(), callback).unwrap();
     eventually("the execution computes", || is_written(first));
@@ -69,16 +72,19 @@ fn begin(
 
 const LARGE: u32 = 1 << 20;
 
+/// Steps over fewer elements may have no poll between them.
+const SMALL: u32 = 1 << 15;
+
 #[test]
 fn a_higher_priority_pauses_a_lower_one_between_its_steps() {
     let served = served(CPU);
     let high = prepared(&served.device, chain(300, LARGE), Priority::High);
-    let low = prepared(&served.device, chain(20_000, 4), Priority::Low);
+    let low = prepared(&served.device, chain(1000, SMALL), Priority::Low);
     let long = ones(LARGE);
-    let short = ones(4);
-    let words = begin(high.as_ref(), &long);
-    // 20,000 steps over four elements take no time by themselves; held up at each, they take longer
-    // than the 300 large ones, unless those take 20,000 times the patience of the lower one.
+    let short = ones(SMALL);
+    let words = begin(high.as_ref(), &long.0);
+    // 1000 small steps take a tenth of the time of 300 large ones by themselves. Held up at each,
+    // they take longer, unless those take 1000 times the patience of the lower one.
     low.execute_synchronously(&short.0, ExecutionOptions::default()).unwrap();
     assert!(is_written(&long.1[1]), "the higher one was over first");
     words.recv_timeout(HUNG).unwrap().unwrap();
@@ -90,7 +96,7 @@ fn a_higher_priority_overtakes_one_that_is_at_work() {
     let low = prepared(&served.device, chain(1500, LARGE), Priority::Low);
     let high = prepared(&served.device, chain(5, 4), Priority::High);
     let (long, short) = (ones(LARGE), ones(4));
-    let words = begin(low.as_ref(), &long);
+    let words = begin(low.as_ref(), &long.0);
     for _ in 0..3 {
         high.execute_synchronously(&short.0, ExecutionOptions::default()).unwrap();
     }

@@ -12,12 +12,12 @@ use nnburst_hal::*;
 use nnburst_hal_ipc::RemoteDevice;
 
 use crate::attack::{Held, Target, report};
-use crate::priorities::{chain, ones};
+use crate::priorities::{begin, chain, ones};
 use crate::processes::{ALL, Killed, command, spawned};
 use crate::support::*;
 
-/// LOCAL_RESPONSE_NORMALIZATION of a line, each element by all of them: one step that takes a
-/// quarter of an hour.
+/// A RELU, whose result is an output so that a beginning shows, and LOCAL_RESPONSE_NORMALIZATION of
+/// its line, each element by all of them: one step that takes a quarter of an hour.
 pub(crate) fn endless_step() -> (Model, Request) {
     const EXTENT: u32 = 1 << 19;
     let scalar = |kind, offset| {
@@ -26,8 +26,10 @@ pub(crate) fn endless_step() -> (Model, Request) {
         operand
     };
     let line = |lifetime| tensor(OperandType::TensorFloat32, &[1, 1, 1, EXTENT], lifetime);
+    let first = Operand { number_of_consumers: 1, ..line(OperandLifeTime::SubgraphOutput) };
     let operands = vec![
         line(OperandLifeTime::SubgraphInput),
+        first,
         scalar(OperandType::Int32, 0),
         scalar(OperandType::Float32, 4),
         scalar(OperandType::Float32, 8),
@@ -36,10 +38,13 @@ pub(crate) fn endless_step() -> (Model, Request) {
     ];
     let one = 1.0f32.to_le_bytes();
     let values = [EXTENT.to_le_bytes(), one, one, 0.5f32.to_le_bytes()].concat();
-    let size = EXTENT as usize * 4;
-    let (input, output) = (memory(&vec![0; size]), memory(&vec![0; size]));
     let kind = OperationType::LocalResponseNormalization;
-    (model(operands, kind, values), request(&input, &output))
+    let mut model = model(operands, kind, values);
+    let relu = Operation { kind: OperationType::Relu, inputs: vec![0], outputs: vec![1] };
+    model.main.operations =
+        vec![relu, Operation { kind, inputs: (1..6).collect(), outputs: vec![6] }];
+    model.main.output_indexes = vec![1, 6];
+    (model, ones(EXTENT).0)
 }
 
 /// LSH_PROJECTION of many items by many functions.
@@ -131,8 +136,7 @@ fn priorities_act_between_the_clients_of_one_user() {
     let low = prepare_with(&second, endless_step().0, with(Priority::Low)).unwrap();
     // However often the lower one is at work, it gives way at its polls.
     let (request, _memories) = ones(4);
-    let (callback, words) = tell::<ExecutionResult>();
-    low.execute(endless_step().1, ExecutionOptions::default(), callback).unwrap();
+    let words = begin(low.as_ref(), &endless_step().1);
     for _ in 0..20 {
         high.execute_synchronously(&request, ExecutionOptions::default()).unwrap();
     }
@@ -256,8 +260,7 @@ fn lower_priorities_are_prepared_behind_higher_ones() {
     let with = |priority| PrepareOptions { priority, ..PrepareOptions::default() };
     // A higher priority is at work all the while.
     let busy = prepare_with(&first.device, endless_step().0, with(Priority::High)).unwrap();
-    let (callback, busy_words) = tell::<ExecutionResult>();
-    busy.execute(endless_step().1, ExecutionOptions::default(), callback).unwrap();
+    let busy_words = begin(busy.as_ref(), &endless_step().1);
     let launch = |priority| {
         let (callback, words) = tell::<Result<Arc<dyn PreparedModel>>>();
         let cache = CacheHandles::default();

@@ -23,8 +23,8 @@
 //! - Nobody starves: what was held up by a priority for [`PATIENCE`] takes a turn all the same.
 //!   Where nobody at work was seen at a poll for [`STUCK`], one more goes on beside them.
 //! - Nobody at work waits for the lock of those who are held up: its holder may have lost its core.
-//!   One that ends while the lock is taken [asks](Processor::let_others_go_on) the holder to see
-//!   who goes on now.
+//!   What gives way to a higher priority is no more at work once it waits. One that ends while the
+//!   lock is taken [asks](Processor::let_others_go_on) the holder to see who goes on now.
 //!
 //! What comes through `sync` decides who is at work, and is checked by models; std's atomics here
 //! are hints, or one thread's own.

@@ -123,17 +123,20 @@ impl<'a> Running<'a> {
     #[cold]
     fn take_turns(&self) {
         let now = self.processor.note_seen();
-        let began = self.began.load(Ordering::Relaxed);
-        let looked = began.max(self.counted.load(Ordering::Relaxed));
-        let is_early = looked != 0 && Duration::from_nanos(now.saturating_sub(looked)) < TURN;
-        if is_early
-            && !self.user.has_higher(self.priority)
-            && self.is_at_work.load(Ordering::Relaxed)
-        {
-            return; // nobody takes over within a turn
-        }
         if !self.is_at_work.load(Ordering::Relaxed) {
             return self.wait(self.processor.lock(), false);
+        }
+        if self.user.has_higher(self.priority) {
+            // It gives way even where it must wait for the lock: a short step's polls would all
+            // pass while the lock's holder has lost its core.
+            self.count_turn();
+            self.leave();
+            return self.wait(self.processor.lock(), false);
+        }
+        let began = self.began.load(Ordering::Relaxed);
+        let looked = began.max(self.counted.load(Ordering::Relaxed));
+        if looked != 0 && Duration::from_nanos(now.saturating_sub(looked)) < TURN {
+            return; // nobody takes over within a turn
         }
         let turn = self.count_turn();
         let Some(queue) = self.processor.try_lock() else {
@@ -160,9 +163,6 @@ impl<'a> Running<'a> {
 
     /// Returns whether somebody else goes on instead.
     fn yields(&self, queue: &TurnQueue, turn: Duration) -> bool {
-        if self.user.has_higher(self.priority) {
-            return true;
-        }
         let processor = self.processor;
         let is_last_core = processor.at_work() >= processor.cores;
         if is_last_core && turn >= TURN && processor.is_left(queue, self.user) {

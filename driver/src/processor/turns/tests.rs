@@ -70,6 +70,25 @@ fn a_higher_priority_holds_lower_ones_of_its_user_up_but_not_for_ever() {
 }
 
 #[test]
+fn what_is_behind_a_higher_priority_gives_way_whoever_has_the_lock() {
+    let processor = Processor::new(2);
+    let user = processor.user(1);
+    let low = processor.begin(&user, Priority::Low, &NOBODY, None);
+    let high = processor.begin(&user, Priority::High, &NOBODY, None);
+    let queue = processor.lock();
+    std::thread::scope(|scope| {
+        let passes = scope.spawn(|| low.pass());
+        until(|| processor.at_work() == 1 || passes.is_finished());
+        assert_eq!(processor.at_work(), 1);
+        drop(high);
+        processor.unlock(queue);
+    });
+    assert_eq!((processor.at_work(), held_up(&processor)), (1, 0));
+    drop(low);
+    assert_eq!(processor.word.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn users_share_alike_however_many_executions_each_has() {
     let processor = Processor::new(1);
     let users = [1, 2].map(|uid| processor.user(uid));
