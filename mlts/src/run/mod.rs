@@ -5,5 +5,5 @@ mod proc;
 mod supervise;
 
 pub(crate) use driver::{End, TestedDriver};
-pub(crate) use proc::{Usage, cpu_seconds, wanted_seconds};
+pub(crate) use proc::{Usage, cpu_seconds, wanted_share};
 pub(crate) use supervise::{Ended, OnReady, Outcome, Program, Supervision, supervise};

@@ -1,6 +1,8 @@
 //! Figures of a process from `/proc`.
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Ticks of processor time in a second.
 const TICKS: f64 = 100.0;
@@ -56,16 +58,28 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     Usage::of(pid).map_or(0.0, |usage| usage.cpu_s)
 }
 
-/// Seconds that the threads of a process have computed or waited for a processor so far: what they
-/// would have had of an idle machine, at most. 0 where the scheduler keeps no count.
-pub(crate) fn wanted_seconds(pid: u32) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of_thread = |task: fs::DirEntry| -> Option<f64> {
-        let counts = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let figures = counts.split_whitespace().take(2).map(str::parse::<f64>);
-        figures.sum::<Result<f64, _>>().ok()
-    };
-    tasks.filter_map(of_thread).sum::<f64>() / 1e9
+/// The share of the moments of a time in which a thread of a process computes, or would if there
+/// were a processor for it: what else the machine has to do makes no difference. 0 where there is no
+/// such process.
+pub(crate) fn wanted_share(pid: u32, time: Duration) -> f64 {
+    const APART: Duration = Duration::from_millis(2);
+    let (mut moments, mut wanted) = (0, 0);
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::thread::sleep(APART);
+        moments += 1;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        wanted += usize::from(tasks.map(|task| state(&task.path())).any(|state| state == "R"));
+    }
+    crate::num::real(wanted) / crate::num::real(moments.max(1))
+}
+
+/// The state of the thread that a folder of `/proc` is about: `R` where it runs or would; `?` where
+/// there is none.
+fn state(task: &Path) -> String {
+    let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.get(..1));
+    state.unwrap_or("?").to_owned()
 }
 
 /// The threads of a process, a line each: name, state, where in the kernel it waits.
@@ -75,8 +89,7 @@ pub(crate) fn threads_of(pid: u32) -> String {
     for task in tasks {
         let path = task.path();
         let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-        let stat = read("stat");
-        let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| rest.get(..1).unwrap_or("?"));
+        let state = state(&path);
         let name = read("comm");
         let waits = read("wchan");
         // Readable by root alone: where it is not, the other columns have to do.
@@ -100,6 +113,8 @@ pub(crate) fn signal_name(number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -117,7 +132,26 @@ mod tests {
         while cpu_seconds(std::process::id()) < before + 0.02 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        assert_eq!((cpu_seconds(u32::MAX), wanted_seconds(u32::MAX)), (0.0, 0.0));
+        assert_eq!(cpu_seconds(u32::MAX), 0.0);
+    }
+
+    #[test]
+    fn who_computes_wants_a_processor_all_the_time_and_who_waits_none() {
+        let time = Duration::from_millis(50);
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        while cpu_seconds(busy.id()) < 0.02 {
+            std::thread::yield_now();
+        }
+        let wanted = wanted_share(busy.id(), time);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert_eq!(wanted, 1.0);
+        // A process that begins wants one, too.
+        let mut idle = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!((0..1000).any(|_| wanted_share(idle.id(), time) == 0.0));
+        idle.kill().unwrap();
+        idle.wait().unwrap();
+        assert_eq!(wanted_share(u32::MAX, time), 0.0);
     }
 
     #[test]

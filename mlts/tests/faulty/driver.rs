@@ -293,7 +293,7 @@ impl Prepared {
             Fault::ExitsInUse if number == 7 => std::process::exit(0),
             Fault::SleepsInExecute => sleep_for_ever(),
             Fault::SlowBesideCompilations if self.shared.preparing.load(Ordering::SeqCst) > 0 => {
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(50));
             }
             _ => {}
         }

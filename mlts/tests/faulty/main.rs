@@ -158,7 +158,7 @@ const CASES: [Case; 29] = [
     Case {
         fault: Fault::BusyAtRest,
         run: "^c21$",
-        want: Want::Crash("FAILURE", Some("driver"), "of a processor while no client"),
+        want: Want::Crash("FAILURE", Some("driver"), "of the time while no client"),
     },
 ];
 
@@ -210,7 +210,7 @@ fn is_not_a_question() -> bool {
     !std::fs::read_to_string(job).unwrap_or_default().contains("\"about\"")
 }
 
-fn suite(fault: Fault, run: &str, worker: &[&str]) -> Option<Suite> {
+fn suite_of_all(fault: Fault, run: &str, worker: &[&str]) -> Option<Suite> {
     let number = ALL.iter().position(|known| *known == fault).unwrap();
     let this = std::env::current_exe().unwrap();
     let this = this.to_str().unwrap();
@@ -232,13 +232,25 @@ fn suite(fault: Fault, run: &str, worker: &[&str]) -> Option<Suite> {
         suite = suite.only(&[What::Support, What::Accuracy]);
         suite = suite.models(nnburst_conformance::shared_dir("models")?);
     }
-    // The quick amounts, of tests that only the larger budgets have too.
-    Some(suite.quick_amounts())
+    Some(suite)
+}
+
+/// With the quick amounts, of tests that only the larger budgets have too.
+fn suite(fault: Fault, run: &str, worker: &[&str]) -> Option<Suite> {
+    Some(suite_of_all(fault, run, worker)?.quick_amounts())
 }
 
 fn check(case: &Case) -> Result<(), String> {
     let Some(suite) = suite(case.fault, case.run, &[]) else { return Ok(()) };
-    let report = suite.run().map_err(|error| error.to_string())?;
+    let mut report = suite.run().map_err(|error| error.to_string())?;
+    let is_short = report.crash.iter().any(|row| row.outcome == "SUCCESS" && row.events < 1000);
+    if case.fault == Fault::WrongEveryThousandth
+        && is_short
+        && let Some(longer) = suite_of_all(case.fault, case.run, &[])
+    {
+        // A busy machine doesn't get to the fault in the seconds of the quick amounts.
+        report = longer.run().map_err(|error| error.to_string())?;
+    }
     let ended = format!("{} {:?}", report.verdict, report.reasons);
     let is_right = match &case.want {
         Want::Pass => report.verdict == "PASS" && came_back(case.fault, &report),

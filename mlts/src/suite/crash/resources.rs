@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::TestRun;
 use crate::error::MltsError;
 use crate::report::{CrashReport, Rest};
-use crate::run::{Outcome, TestedDriver, Usage, wanted_seconds};
+use crate::run::{Outcome, TestedDriver, Usage, wanted_share};
 use crate::worker::leak_terms;
 
 /// The time that resources have to come back.
@@ -16,7 +16,7 @@ const GROWTH_MIB: f64 = 8.0;
 const GROWTH_SHARE: f64 = 0.1;
 const LEAK_MIB: f64 = 32.0 / 1024.0;
 
-/// The share of a processor that a driver without work may use, or wait for.
+/// The share of the time for which a driver without work may use a processor, or wait for one.
 const BUSY: f64 = 0.5;
 
 /// Memory beyond what the driver has once it serves, and descriptors, in the tests of pressure.
@@ -101,23 +101,21 @@ impl TestRun<'_> {
         let mut at_rest: Vec<f64> = Vec::new();
         let mut on_ready = |_: &str, driver: &mut TestedDriver, worker: &mut Child| {
             std::thread::sleep(pause / 4);
-            let begun = Instant::now();
-            let before = driver.pid().map(wanted_seconds);
-            std::thread::sleep(pause / 4);
-            let used =
-                driver.pid().map(wanted_seconds).zip(before).map(|(now, before)| now - before);
-            at_rest.extend(used.map(|used| used / begun.elapsed().as_secs_f64()));
+            match driver.pid() {
+                Some(pid) => at_rest.push(wanted_share(pid, pause / 4)),
+                None => std::thread::sleep(pause / 4),
+            }
             seen.extend(driver.usage().or_else(|| Usage::of(worker.id())));
         };
         let ended = self.supervised(work.clone(), &mut driver, Some(&mut on_ready))?;
         let mut row = self.report("", &work, &ended);
-        let least_used = at_rest.iter().copied().reduce(f64::min).unwrap_or(0.0);
-        if row.outcome == "SUCCESS" && least_used > BUSY {
+        let least_wanted = at_rest.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        if row.outcome == "SUCCESS" && least_wanted > BUSY {
             Outcome::Failure.name().clone_into(&mut row.outcome);
             row.process = Some("driver".to_owned());
             row.reason = format!(
-                "{:.0} % of a processor while no client has a model, at most {:.0} %",
-                least_used * 100.0,
+                "at work {:.0} % of the time while no client has a model, at most {:.0} %",
+                least_wanted * 100.0,
                 BUSY * 100.0
             );
         }
