@@ -3,6 +3,7 @@
 //! for a channel, transposed convolutions) is brought there in scratch memory, and the result back:
 //! a copy of two images, where plain code would go through every product one by one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::lines::Convolution;
@@ -39,7 +40,7 @@ pub(super) struct Tiled {
     /// Height and width.
     pub(super) rows: Tiles,
     pub(super) columns: Tiles,
-    /// Every byte of the border.
+    /// Every byte of the border, where a step of [`Staged::emit`] makes it.
     pub(super) zero: u8,
 }
 
@@ -65,6 +66,12 @@ impl Tiles {
     fn place(self, pixel: usize) -> Option<usize> {
         let place = (self.first + pixel).checked_sub(self.origin)?;
         (place < self.extent).then_some(place)
+    }
+
+    /// Those of so many pixels of the input that are on the image.
+    fn on_image(self, pixels: usize) -> Range<usize> {
+        let end = (self.extent + self.origin).saturating_sub(self.first).min(pixels);
+        self.origin.saturating_sub(self.first).min(end)..end
     }
 
     /// The tile of one of the output's pixels, and its place there.
@@ -126,19 +133,7 @@ impl Staged {
         convert: Convert<T, S>,
         compute: impl Fn(In<'_, S>, Out<'_, S>, &mut [M]) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let (height, width) = self.extents();
-        let product = |extents: &[usize]| extents.iter().copied().fold(1, usize::saturating_mul);
-        let pixels = product(&[self.input.batches, height, width]);
-        let behind = if self.tiled.is_some() { width + 1 } else { 0 };
-        let inputs = product(&[pixels.saturating_add(behind), self.read.1, self.repeat]);
-        let Image { batches, height, width, .. } = self.output;
-        let outputs = match self.tiled {
-            Some(tiled) => {
-                let tile = [tiled.rows.size, tiled.columns.size, self.written.1];
-                product(&[tiled.count(batches), product(&tile)])
-            }
-            None => product(&[batches, height, width, self.written.1]),
-        };
+        let (inputs, outputs) = self.elements();
         let room = |count: usize| count.saturating_mul(size_of::<S>()).next_multiple_of(ALIGN);
         let (input_room, output_room) = (room(inputs), room(outputs));
         let bytes = input_room.saturating_add(output_room).saturating_add(scratch_bytes);
@@ -156,11 +151,29 @@ impl Staged {
             }
             let image = &mut bytemuck::cast_slice_mut::<u8, S>(image)[..inputs];
             let product = &mut bytemuck::cast_slice_mut::<u8, S>(product)[..outputs];
-            self.bring(input, image, convert.read);
+            self.bring(input, image, convert);
             compute(In::of(image), Out::of(product), bytemuck::cast_slice_mut(own))?;
-            self.fetch(product, output, convert.write);
+            self.fetch(product, output, convert);
             Ok(())
         });
+    }
+
+    /// Elements of the image that kernels read, and of what they give.
+    pub(super) fn elements(&self) -> (usize, usize) {
+        let (height, width) = self.extents();
+        let product = |extents: &[usize]| extents.iter().copied().fold(1, usize::saturating_mul);
+        let pixels = product(&[self.input.batches, height, width]);
+        let behind = if self.tiled.is_some() { width + 1 } else { 0 };
+        let inputs = product(&[pixels.saturating_add(behind), self.read.1, self.repeat]);
+        let Image { batches, height, width, .. } = self.output;
+        let outputs = match self.tiled {
+            Some(tiled) => {
+                let tile = [tiled.rows.size, tiled.columns.size, self.written.1];
+                product(&[tiled.count(batches), product(&tile)])
+            }
+            None => product(&[batches, height, width, self.written.1]),
+        };
+        (inputs, outputs)
     }
 
     /// Adds a step that computes a convolution of all of it.
@@ -185,12 +198,14 @@ impl Staged {
         }
     }
 
-    fn bring<T: Element, S: Element>(
+    /// Brings an input to where kernels read it. A border is left as it is.
+    pub(super) fn bring<T: Element, S: Element>(
         &self,
         input: In<'_, T>,
         to: &mut [S],
-        read: fn(In<'_, T>, &mut [S]),
+        convert: Convert<T, S>,
     ) {
+        let read = convert.read;
         let (first, count) = self.read;
         let whole = count == self.input.channels && self.tiled.is_none();
         if whole && self.repeat == 1 && !self.input.is_nchw() {
@@ -211,11 +226,30 @@ impl Staged {
         }
         let (height, width) = self.extents();
         let size = count * self.repeat;
+        let place = |y: usize, x: usize| match &self.tiled {
+            Some(tiled) => tiled.rows.place(y).zip(tiled.columns.place(x)),
+            None => Some((y, x)),
+        };
+        if let Some(tiled) = &self.tiled
+            && self.repeat == 1
+            && !self.input.is_nchw()
+        {
+            // Pixels of a line stay neighbours.
+            let pixels = tiled.columns.on_image(self.input.width);
+            for (batch, line) in lines(self.input) {
+                let Some((y, x)) = place(line, pixels.start) else { continue };
+                let at = self.input.at(batch, line, pixels.start, 0);
+                let line = input.slice(at..at + pixels.len() * count);
+                let start = ((batch * height + y) * width + x) * count;
+                let to = to[start..start + line.len()].chunks_mut(PIECE).enumerate();
+                for (piece, to) in poll::each(to, PIECE) {
+                    read(line.slice(piece * PIECE..piece * PIECE + to.len()), to);
+                }
+            }
+            return;
+        }
         each_pixel(&self.input, first, |[batch, y, x], at, step| {
-            let place = match &self.tiled {
-                Some(tiled) => tiled.rows.place(y).zip(tiled.columns.place(x)),
-                None => Some((y, x)),
-            };
+            let place = place(y, x);
             let Some((y, x)) = place else { return };
             let start = ((batch * height + y) * width + x) * size;
             let pixel = &mut to[start..start + size];
@@ -236,12 +270,14 @@ impl Staged {
         });
     }
 
-    fn fetch<T: Element, S: Element>(
+    /// Puts what kernels gave where it belongs.
+    pub(super) fn fetch<T: Element, S: Element>(
         &self,
         from: &[S],
         output: Out<'_, T>,
-        write: fn(&[S], Out<'_, T>),
+        convert: Convert<T, S>,
     ) {
+        let write = convert.write;
         if let Some(tiled) = &self.tiled {
             return self.fetch_tiles(tiled, from, output, write);
         }
@@ -281,6 +317,17 @@ impl Staged {
                 (part + first * high * wide + (place - above) * wide, high * wide)
             });
             let (mut column, mut place) = columns.tile(0);
+            if high == 1 && columns.cut == columns.size && !self.output.is_nchw() {
+                // The pixels of a line are neighbours as they are.
+                let first = (left.0 + column * columns.size + place) * count;
+                let line = &from[first..first + self.output.width * count];
+                let (to, _) = self.place(batch, y, 0);
+                for (at, from) in poll::each(line.chunks(PIECE).enumerate(), PIECE) {
+                    let to = to + at * PIECE;
+                    write(from, output.slice(to..to + from.len()));
+                }
+                continue;
+            }
             let mut x = 0;
             while x < self.output.width {
                 let (start, mut end) = (x, x);

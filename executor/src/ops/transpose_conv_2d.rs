@@ -10,10 +10,12 @@ use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
 use nnburst_kernels::tensor::{Element, OpError, Real, poll};
 
 use super::Op;
-use super::conv::{self, Requantise, Types, bytes, check_bias, constants, filter_extents, types};
+use super::conv::{
+    self, Requantise, Sliding, Types, bytes, check_bias, constants, filter_extents, types,
+};
 use super::conv_taps::{self, Taps};
 use super::staged::{self, AS_IS, Convert, Staged, Tiled, in_single_precision};
-use super::support::Image;
+use super::support::{Axis, Image};
 use crate::lowering::{Label, Lowered, OpBuilder};
 
 pub(super) static TRANSPOSE_CONV_2D: Op = Op { lower };
@@ -198,12 +200,13 @@ enum Maker<C: Convolution> {
 /// one pixel of ordinary convolutions, that have a channel for each output of a part of it, by the
 /// filter's taps turned round.
 impl TransposeConv {
-    fn tiled(&self, zero: u8) -> Tiled {
+    /// The tiles, on a border of bytes that are `zero`.
+    pub(super) fn tiled(&self, zero: u8) -> Tiled {
         Tiled { rows: self.vertical.tiles(), columns: self.horizontal.tiles(), zero }
     }
 
     /// The parts of a tile; `None` where it has many outputs.
-    fn parts(&self) -> Option<Vec<TilePart>> {
+    pub(super) fn parts(&self) -> Option<Vec<TilePart>> {
         let Self { vertical, horizontal, .. } = *self;
         let is_within = [vertical, horizontal].iter().all(|axis| axis.stride <= axis.output);
         let most = if is_within { MAX_TILE } else { SMALL_TILE };
@@ -214,6 +217,20 @@ impl TransposeConv {
             horizontal.parts().map(move |columns| TilePart { conv: *self, rows, columns })
         });
         Some(parts.collect())
+    }
+
+    /// With strides of 1, the ordinary convolution that gives the same, by the filters of the only
+    /// part of a tile. `None` where some of its windows would be over nothing of the input.
+    fn sliding(&self) -> Option<(TilePart, Sliding)> {
+        let Self { input, output, vertical, horizontal, activation } = *self;
+        let axis = |it: TransposedAxis| {
+            let TransposedAxis { input, output, filter, stride, head } = it;
+            let head = (filter - 1).checked_sub(head).filter(|_| stride == 1)?;
+            Axis { input, output, filter, stride, dilation: 1, head }.within(0, 0)
+        };
+        let (vertical, horizontal) = (axis(vertical)?, axis(horizontal)?);
+        let sliding = Sliding { input, output, vertical, horizontal, activation };
+        self.parts()?.first().map(|part| (*part, sliding))
     }
 
     /// Adds a step that computes the parts one behind the other.
@@ -227,18 +244,13 @@ impl TransposeConv {
     ) {
         let tiled = self.tiled(zero);
         let scratch_bytes = packed.iter().map(|(_, it)| it.scratch_bytes()).max().unwrap_or(0);
-        let (width, channels) = (tiled.columns.extent, self.input.channels);
-        let Image { batches, channels: outputs, .. } = self.output;
         let staged = Staged::new(self.input, self.output).tiled(tiled);
         staged.emit(op, label, scratch_bytes, convert, move |image, product, scratch| {
             for (part, packed) in &packed {
-                let first = (part.rows.shift * width + part.columns.shift) * channels;
-                let places = [part.rows.place, part.columns.place];
-                let to = tiled.first_of_part(batches, places) * outputs;
-                let product = product.slice(to..product.len());
+                let product = product.slice(part.first_of_product()..product.len());
                 match packed {
                     Maker::Convolution(packed) => {
-                        let image = image.slice(first..image.len());
+                        let image = image.slice(part.first_of_image()..image.len());
                         let lines = 0..packed.patches().lines();
                         packed.compute(image, product, lines, &mut *scratch)?;
                     }
@@ -268,7 +280,7 @@ impl<C: Convolution> Maker<C> {
 
 /// The part of each tile that one ordinary convolution gives, or the bias alone.
 #[derive(Clone, Copy, Debug)]
-struct TilePart {
+pub(super) struct TilePart {
     conv: TransposeConv,
     rows: Part,
     columns: Part,
@@ -276,16 +288,29 @@ struct TilePart {
 
 impl TilePart {
     /// Outputs of the part.
-    fn places(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         self.rows.places * self.columns.places
     }
 
     /// Returns whether outputs of the part meet taps; else none does.
-    fn meets_taps(&self) -> bool {
+    pub(super) fn meets_taps(&self) -> bool {
         self.rows.window > 0 && self.columns.window > 0
     }
 
-    fn patches(&self) -> Patches {
+    /// Where the part's image begins on that with the border.
+    pub(super) fn first_of_image(&self) -> usize {
+        let width = self.conv.horizontal.tiles().extent;
+        (self.rows.shift * width + self.columns.shift) * self.conv.input.channels
+    }
+
+    /// Where its outputs begin among those of all parts.
+    pub(super) fn first_of_product(&self) -> usize {
+        let Image { batches, channels, .. } = self.conv.output;
+        let places = [self.rows.place, self.columns.place];
+        self.conv.tiled(0).first_of_part(batches, places) * channels
+    }
+
+    pub(super) fn patches(&self) -> Patches {
         let TransposeConv { input, vertical, horizontal, .. } = self.conv;
         let (rows, columns) = (vertical.tiles(), horizontal.tiles());
         Patches {
@@ -307,7 +332,7 @@ impl TilePart {
     }
 
     /// The filters of the part's outputs.
-    fn filters<T: Copy>(&self, filter: &[T]) -> Vec<T> {
+    pub(super) fn filters<T: Copy>(&self, filter: &[T]) -> Vec<T> {
         let TransposeConv { input, vertical, horizontal, .. } = self.conv;
         let channels = input.channels;
         let own = vertical.filter * horizontal.filter * channels;
@@ -341,9 +366,22 @@ impl TransposeConv {
 }
 
 fn real<T: Real>(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
+    let range = real_activation_range(conv.activation);
+    let slides = conv.sliding().zip(constants(op)).and_then(|((part, sliding), (filter, bias))| {
+        let filter = part.filters(&T::widened(filter.typed()));
+        let (patches, bias) = (sliding.patches(1), T::widened(bias.typed()));
+        let gemm =
+            gemm_f32::Gemm::new(op.isa(), Precision::Single, patches, &filter, &bias, range)?;
+        Some((sliding.staged(size_of::<T>(), size_of::<f32>(), 1), gemm))
+    });
+    if let Some((staged, gemm)) = slides {
+        op.absorb(1);
+        let label = Label { kernel: "gemm_f32", form: gemm.isa(), ..conv.label()? };
+        staged::convolve(op, label, staged, in_single_precision::<T>(), gemm);
+        return Ok(());
+    }
     let packed = constants(op).zip(conv.parts()).and_then(|((filter, bias), parts)| {
         let filter = T::widened(filter.typed());
-        let range = real_activation_range(conv.activation);
         let bias = T::widened(bias.typed());
         let pack = |part: TilePart| {
             if !part.meets_taps() {
@@ -371,6 +409,20 @@ fn real<T: Real>(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
 fn byte(op: &mut OpBuilder<'_>, conv: TransposeConv) -> Lowered {
     let requantise = Requantise::new(op, 0, conv.activation)?;
     let input = op.input(0)?;
+    let slides = conv.sliding().zip(constants(op)).and_then(|((part, sliding), (filter, bias))| {
+        let filters = part.filters(filter.as_slice());
+        let weights = gemm_i8::Weights { values: &filters, bytes: bytes(&op.input(1).ok()?) };
+        let scaling = requantise.scaling(conv.output.channels);
+        let (patches, bias) = (sliding.patches(1), bias.typed());
+        let gemm = gemm_i8::Gemm::new(op.isa(), patches, bytes(&input), weights, bias, scaling)?;
+        Some((sliding.staged(1, 1, 1), gemm))
+    });
+    if let Some((staged, gemm)) = slides {
+        op.absorb(1);
+        let label = Label { kernel: "gemm_i8", form: gemm.isa(), ..conv.label()? };
+        staged::convolve(op, label, staged, AS_IS, gemm);
+        return Ok(());
+    }
     let packed = constants(op).zip(conv.parts()).and_then(|((filter, bias), parts)| {
         let weights = op.input(1).ok()?;
         let bias = bias.typed::<i32>();
