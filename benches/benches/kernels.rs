@@ -36,7 +36,6 @@ use nnburst_kernels::kernels::row_sums_f32::RowSums;
 use nnburst_kernels::kernels::short_rows::ShortRows;
 use nnburst_kernels::kernels::softmax_f32::Softmax;
 use nnburst_kernels::kernels::transcendental_f32::{Function, Map};
-use nnburst_kernels::kernels::transposed_products::TransposedProducts;
 use nnburst_kernels::kernels::{
     NO_CLAMP, Precision, add_i8, depthwise_f32, depthwise_i8, gates_i16, gemm_f32, gemm_i8, mul_i8,
     pack, svdf_f32,
@@ -101,11 +100,6 @@ fn windows(channels: usize) -> Patches {
     }
 }
 
-/// The same of every other pixel.
-fn halved(channels: usize) -> Patches {
-    Patches { out_height: 14, out_width: 14, stride_h: 2, stride_w: 2, ..windows(channels) }
-}
-
 fn convolution<C: Convolution>(
     c: &mut Criterion,
     name: &str,
@@ -161,16 +155,6 @@ fn gemm(c: &mut Criterion) {
         scratch.resize(gemm.scratch_bytes().div_ceil(4), 0);
         let (image, output) = (In::of(&image[..]), Out::of(&mut floats[..]));
         gemm.compute(image, 0.1, 0, None, output, &mut scratch).unwrap();
-    });
-    let filters = vec![7; 9 * 32 * 16];
-    let undone = halved(32);
-    let (image, scales) = (vec![3.0; 14 * 14 * 16], vec![0.003; 32]);
-    let make = |isa| TransposedProducts::new(isa, undone, 16, &filters, &scales).unwrap();
-    let mut floats = vec![0.0; 28 * 28 * 32];
-    family(c, "transposed_products", image.len() * 9 * 32, make, |products| {
-        for (y, line) in floats.chunks_exact_mut(28 * 32).enumerate() {
-            products.line(&image, 0.1, y, Out::of(line)).unwrap();
-        }
     });
     // One vector of columns; a weight's difference from its zero point may take nine bits.
     let (rows, depth, columns) = (1024, 144, 16);

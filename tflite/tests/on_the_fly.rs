@@ -294,3 +294,114 @@ fn dense_layers_of_any_rows_give_the_same_in_every_form_and_by_two_threads() {
         }
     }
 }
+
+/// A transposed convolution of one axis: the filter's extent, the stride, and the result's extent.
+type TransposedAxis = [usize; 3];
+
+/// Each value of the input adds its products where they belong; of integers, so that order makes no
+/// difference.
+#[test]
+fn transposed_convolutions_multiply_integers() {
+    let of_axis = |[filter, stride, extent]: TransposedAxis, is_same: bool| match is_same {
+        true => {
+            let count = extent.div_ceil(stride);
+            (count, ((count - 1) * stride + filter).saturating_sub(extent) / 2)
+        }
+        false => ((extent - filter) / stride + 1, 0),
+    };
+    // The last is of more outputs than a tile may have.
+    let cases: [(TransposedAxis, TransposedAxis, usize, usize); 9] = [
+        ([3, 2, 8], [3, 2, 10], 3, 5),
+        ([2, 2, 6], [2, 2, 9], 16, 17),
+        ([4, 2, 8], [4, 2, 8], 8, 1),
+        ([3, 1, 5], [2, 1, 7], 5, 33),
+        ([1, 3, 7], [2, 3, 8], 4, 3),
+        ([5, 2, 11], [3, 3, 11], 2, 6),
+        ([3, 2, 17], [3, 2, 33], 64, 40),
+        ([7, 4, 13], [6, 4, 15], 3, 2),
+        ([3, 40, 41], [2, 40, 42], 3, 2),
+    ];
+    for (down, across, depth, outputs) in cases {
+        for (is_same, has_bias, activation) in
+            [(true, true, 0), (false, false, 1), (false, true, 1)]
+        {
+            let (rows, top) = of_axis(down, is_same);
+            let (columns, left) = of_axis(across, is_same);
+            let of = |extents: [usize; 4]| extents.map(|extent| i32::try_from(extent).unwrap());
+            let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0];
+            let image = rows * columns * depth;
+            // From 0 to 255: steps of 1, and nothing is lost when it is quantised.
+            let x = (0..2 * image).map(|at| match at % image {
+                0 => 255,
+                1 => 0,
+                _ => byte(at),
+            });
+            let x: Vec<u8> = x.collect();
+            let taps = down[0] * across[0];
+            let weights: Vec<u8> = (0..outputs * taps * depth).map(|at| byte(at + 7)).collect();
+            let scales: Vec<f32> = [0.5, 0.25, 2.0].into_iter().cycle().take(outputs).collect();
+            let bias: Vec<f32> =
+                [3.0, -1000.5, 7.25, 0.0].into_iter().cycle().take(outputs).collect();
+
+            let mut file = TfliteFile::new();
+            let shape = of([2, down[2], across[2], outputs]);
+            let asked = file.int_constant("shape", &[4], &shape);
+            let extents = of([outputs, down[0], across[0], depth]);
+            let filter = file.constant("filter", TensorKind::Int8, &extents, &weights);
+            file.quantize(filter, &scales, &vec![0; outputs], 0);
+            let input = file.input("x", F32, &of([2, rows, columns, depth]));
+            let mut inputs = vec![asked, filter, input];
+            let channels = [i32::try_from(outputs).unwrap()];
+            inputs.extend(has_bias.then(|| file.float_constant("bias", &channels, &bias)));
+            let y = file.tensor("y", F32, &shape);
+            let stride = |axis: TransposedAxis| Value::I32(i32::try_from(axis[1]).unwrap());
+            let padding = Value::I8(i8::from(!is_same));
+            let fields = vec![
+                (0, padding),
+                (1, stride(across)),
+                (2, stride(down)),
+                (3, Value::I8(activation)),
+            ];
+            file.operator_with("TRANSPOSE_CONV", &inputs, &[y], 49, fields);
+            file.outputs(&[y]);
+            let imported = import(&file, false);
+            assert!(matches!(imported.routes[..], [Route::Extension(_)]));
+
+            let mut sums = vec![0i32; 2 * down[2] * across[2] * outputs];
+            for (pixel, values) in x.chunks_exact(depth).enumerate() {
+                let (batch, place) = (pixel / (rows * columns), pixel % (rows * columns));
+                for tap in 0..taps {
+                    let row = (place / columns * down[1] + tap / across[0]).wrapping_sub(top);
+                    let column = (place % columns * across[1] + tap % across[0]).wrapping_sub(left);
+                    if row >= down[2] || column >= across[2] {
+                        continue;
+                    }
+                    for output in 0..outputs {
+                        let own = &weights[(output * taps + tap) * depth..][..depth];
+                        let products = values
+                            .iter()
+                            .zip(own)
+                            .map(|(&x, &w)| i32::from(x) * i32::from(w.cast_signed()));
+                        let at = ((batch * down[2] + row) * across[2] + column) * outputs + output;
+                        sums[at] += products.sum::<i32>();
+                    }
+                }
+            }
+            #[expect(clippy::cast_precision_loss, reason = "as the layer converts sums")]
+            let real = |(at, &sum): (usize, &i32)| {
+                let bias = if has_bias { bias[at % outputs] } else { 0.0 };
+                let real = sum as f32 * scales[at % outputs] + bias;
+                if activation == 1 { real.max(0.0) } else { real }
+            };
+            let want: Vec<f32> = sums.iter().enumerate().map(real).collect();
+            let reals: Vec<u8> = x.iter().flat_map(|&x| f32::from(x).to_le_bytes()).collect();
+            for isa in Isa::all() {
+                let options = CompileOptions { isa: Some(isa), ..plan::options() };
+                let plan = Plan::compile(&imported.model, &options).unwrap();
+                let (outputs, _) = once::run(&mut plan.session(), &imported, &[&reals], &[]);
+                let got = floats(&outputs[0]);
+                assert!(got == want, "{down:?} {across:?} {is_same} {has_bias} {isa:?}");
+            }
+        }
+    }
+}

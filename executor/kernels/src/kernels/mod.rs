@@ -12,8 +12,7 @@
 //!                   4 bits with a scale for each block
 //!   convolution/    patches, windows: a convolution's implicit matrix; padded: a small image with
 //!                   its padding; lines: rows of outputs;
-//!                   chain: convolutions one behind the other, some rows at a time;
-//!                   transposed_products: products that are floats each, added up
+//!                   chain: convolutions one behind the other, some rows at a time
 //!   depthwise/      depthwise_f32, depthwise_i8: channels in lanes
 //!   elementwise/    binary_f32, add_i8, mul_i8: sums and products; byte_table: functions of a
 //!                   byte; round_once_i8, round_twice_i8: accumulators as bytes;
@@ -50,7 +49,6 @@ mod convolution {
     pub mod lines;
     mod padded;
     pub mod patches;
-    pub mod transposed_products;
     pub mod windows;
 }
 mod depthwise {
@@ -92,7 +90,7 @@ mod transform {
     pub mod fft_f64;
 }
 
-pub use convolution::{chain, lines, patches, transposed_products, windows};
+pub use convolution::{chain, lines, patches, windows};
 pub use depthwise::{depthwise_f32, depthwise_i8};
 pub use elementwise::{
     add_i8, bilinear, binary_f32, block_permutation, byte_table, gathered_rows, layer_norm_f32,

@@ -30,7 +30,7 @@ pub(super) fn depthwise_conv_2d(call: &mut OperatorCall<'_, '_>) -> Lowered {
 pub(super) fn transpose_conv(call: &mut OperatorCall<'_, '_>) -> Lowered {
     let (filter, input) = (call.arg(1)?, call.arg(2)?);
     match input.kind {
-        ElementKind::F32 => hybrid_transpose::transpose_conv(call, &filter, &input),
+        ElementKind::F32 => hybrid_transpose::transpose_conv(call, filter, &input),
         _ => conv::transpose_conv(call),
     }
 }
