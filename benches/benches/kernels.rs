@@ -16,7 +16,7 @@ use nnburst_kernels::kernels::byte_table::ByteTable;
 use nnburst_kernels::kernels::chain::Chain;
 use nnburst_kernels::kernels::fft_f64::RealFft;
 use nnburst_kernels::kernels::gathered_rows::GatheredRows;
-use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, Weights};
+use nnburst_kernels::kernels::gemm_i8::{Bytes, FloatScaling, HybridGemm, RowGemm, Weights};
 use nnburst_kernels::kernels::gemv_blocks_i4::GemvBlocks;
 use nnburst_kernels::kernels::gemv_f32::{Gemv, Start};
 use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
@@ -155,6 +155,14 @@ fn gemm(c: &mut Criterion) {
         scratch.resize(gemm.scratch_bytes().div_ceil(4), 0);
         let (image, output) = (In::of(&image[..]), Out::of(&mut floats[..]));
         gemm.compute(image, 0.1, 0, None, output, &mut scratch).unwrap();
+    });
+    let signed: Vec<i8> = values.iter().map(|&weight| weight.cast_signed()).collect();
+    let make = |isa| RowGemm::new(isa, rows, &signed, depth, 3, &vec![0; columns]).unwrap();
+    let (mut sums, mut scratch) = (Vec::new(), Vec::new());
+    family(c, "gemm_i8_rows", multiplies, make, |gemm| {
+        sums.resize(rows * gemm.sums(), 0);
+        scratch.resize(gemm.scratch_bytes().div_ceil(4), 0);
+        gemm.compute(&image, depth, rows, &mut sums, &mut scratch).unwrap();
     });
     // One vector of columns; a weight's difference from its zero point may take nine bits.
     let (rows, depth, columns) = (1024, 144, 16);

@@ -12,6 +12,7 @@ pub(crate) const KINDS: &[Kind] = &[
     ("efficientnet_lite", efficientnet_lite),
     ("resnet", resnet),
     ("unet", unet),
+    ("unet_transposed", unet_transposed),
     ("ssd", ssd),
     ("deeplab", deeplab),
     ("yolo", yolo),
@@ -27,11 +28,12 @@ pub(crate) const NUMBERS: &[(&str, Numbers)] = &[
     ("uint8", Numbers::Unsigned),
     ("int8", Numbers::Signed),
     ("int8_per_tensor", Numbers::SignedPerTensor),
+    ("hybrid", Numbers::Hybrid),
 ];
 
 /// Numbers that transformers come in: the interpreter's BATCH_MATMUL takes no unsigned bytes.
 pub(crate) const TRANSFORMER_NUMBERS: &[(&str, Numbers)] =
-    &[("float", Numbers::Float), ("int8", Numbers::Signed)];
+    &[("float", Numbers::Float), ("int8", Numbers::Signed), ("hybrid", Numbers::Hybrid)];
 
 /// An inverted residual: expand, depthwise, project, and the sum where shapes allow.
 fn inverted(
@@ -164,6 +166,19 @@ fn unet(net: &mut Network) {
     let x = net.conv(&x, window, 16, Fused::Relu);
     let x = net.conv(&x, Window::POINT, 1, Fused::None);
     let x = net.logistic(&x);
+    net.output(&x);
+}
+
+/// U-Net over the trunk of MobileNet v2, whose images grow by transposed convolutions.
+fn unet_transposed(net: &mut Network) {
+    let image = net.image(&[1, 128, 128, 3]);
+    let levels = trunk(net, &image, Window::square(3, 2));
+    let mut x = levels[4].clone();
+    for (level, channels) in [(3, 96), (2, 48), (1, 32), (0, 24)] {
+        x = net.transposed(&x, Window::square(3, 2), channels, Fused::Relu);
+        x = net.concatenation(&[&x, &levels[level]], 3);
+    }
+    let x = net.transposed(&x, Window::square(3, 2), 3, Fused::None);
     net.output(&x);
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Numbers {
     /// Signed bytes, weights symmetrical with one scale: what converters make of a model if asked
     /// not to go by channels.
     SignedPerTensor,
+    /// Floats, weights as of `Signed`: quantised on the fly.
+    Hybrid,
 }
 
 /// A tensor of the network in the making.
@@ -84,10 +86,15 @@ impl Network {
 
     pub(crate) fn kind(&self) -> TensorKind {
         match self.numbers {
-            Numbers::Float => TensorKind::Float32,
+            Numbers::Float | Numbers::Hybrid => TensorKind::Float32,
             Numbers::Unsigned => TensorKind::Uint8,
             Numbers::Signed | Numbers::SignedPerTensor => TensorKind::Int8,
         }
+    }
+
+    /// Returns whether what lies between layers is floats.
+    fn is_real(&self) -> bool {
+        self.kind() == TensorKind::Float32
     }
 
     /// The bytes of the file.
@@ -118,7 +125,7 @@ impl Network {
     }
 
     fn quantised(&mut self, id: i32, shape: &[i32], scale: f32, zero_point: i64) -> LayerTensor {
-        if self.numbers != Numbers::Float {
+        if !self.is_real() {
             self.file.quantize(id, &[scale], &[zero_point], 0);
         }
         LayerTensor { id, shape: shape.to_vec(), scale, zero_point }
@@ -170,14 +177,15 @@ impl Network {
                 self.file.float_constant("bias", &[channels], &bias),
             ];
         }
-        let (kind, mut bytes) = (self.kind(), self.bytes(count, 255));
+        let kind = if self.is_real() { TensorKind::Int8 } else { self.kind() };
+        let mut bytes = self.bytes(count, 255);
         if self.numbers != Numbers::Unsigned {
             // -127 to 127.
             bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_sub(127));
         }
         let weights = self.file.constant("weights", kind, shape, &bytes);
         let (scales, zero_point) = match self.numbers {
-            Numbers::Signed => {
+            Numbers::Signed | Numbers::Hybrid => {
                 let own = self.floats(channels_count, 0.5);
                 (own.iter().map(|own| (1.0 + own) * most / 127.0).collect(), 0)
             }
@@ -186,6 +194,10 @@ impl Network {
         };
         let zero_points = vec![zero_point; scales.len()];
         self.file.quantize(weights, &scales, &zero_points, axis);
+        if self.is_real() {
+            let bias = self.floats(channels_count, 0.5);
+            return [weights, self.file.float_constant("bias", &[channels], &bias)];
+        }
         let values: Vec<i32> =
             (0..channels).map(|_| i32::try_from(self.below(1000)).unwrap_or(0) - 500).collect();
         let bias = self.file.int_constant("bias", &[channels], &values);
@@ -247,6 +259,31 @@ impl Network {
             (6, Value::I32(if h == 1 { 1 } else { window.dilation })),
         ];
         self.file.operator_with("DEPTHWISE_CONV_2D", &[x.id, weights, bias], &[y.id], 2, fields);
+        y
+    }
+
+    /// TRANSPOSE_CONV to `channels` and an image that is as much larger as the window steps.
+    pub(crate) fn transposed(
+        &mut self,
+        x: &LayerTensor,
+        window: Window,
+        channels: i32,
+        fused: Fused,
+    ) -> LayerTensor {
+        let &[n, h, w, depth] = &x.shape[..] else { return x.clone() };
+        let shape = [channels, window.height, window.width, depth];
+        let [weights, bias] = self.weights(&shape, 0, window.height * window.width * depth, x);
+        let out = [n, h * window.stride, w * window.stride, channels];
+        let asked = self.file.int_constant("shape", &[4], &out);
+        let y = self.result(&out);
+        let fields = vec![
+            (0, Value::I8(0)),
+            (1, Value::I32(window.stride)),
+            (2, Value::I32(window.stride)),
+            (3, Value::I8(fused as i8)),
+        ];
+        let inputs = [asked, weights, x.id, bias];
+        self.file.operator_with("TRANSPOSE_CONV", &inputs, &[y.id], 49, fields);
         y
     }
 

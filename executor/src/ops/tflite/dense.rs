@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nnburst_kernels::kernels::gemm_f32::{Layout, MatrixProduct};
-use nnburst_kernels::kernels::gemm_i8::{ByteProduct, Bytes};
-use nnburst_kernels::kernels::gemv_i8::ToFloats;
+use nnburst_kernels::kernels::gemm_i8::{ByteProduct, Bytes, RowGemm};
+use nnburst_kernels::kernels::gemv_i8::{GemvBytes, ToFloats};
 use nnburst_kernels::kernels::product_f32::{FAR, Product};
 use nnburst_kernels::kernels::round_once_i8::RoundOnce;
 use nnburst_kernels::kernels::round_twice_i8::RoundTwice;
@@ -22,10 +22,13 @@ use super::dots::{OF_BYTES, dots, exact, wide_dots};
 use super::half_bytes::HalfBytes;
 use super::math::{Stored, StoredType, f32_of, f64_of, low, round_f64};
 use super::on_the_fly::{Dequantiser, OnTheFly, RowScale};
-use super::products::{ByteProducts, RowBytes};
+use super::products::{ByteProducts, RowBytes, RowKernel};
 use crate::lowering::part::{Matrices, StepPart};
 use crate::lowering::{Io, Label, Lowered};
 use crate::ops::support::plain;
+
+/// Rows from which on packing them for the GEMM pays.
+const GEMM_ROWS: usize = 12;
 
 /// Rows of the input times rows of the weights.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,50 @@ impl Rows {
     /// Returns whether threads gain by sharing the units of one row: by fetching weights together.
     fn shares_columns(&self, call: &OperatorCall<'_, '_>) -> bool {
         call.threads() > 1 && self.units.saturating_mul(self.depth) >= FAR
+    }
+
+    /// Returns whether there are rows enough for the GEMM, and it is faster.
+    fn gains_by_gemm(&self, isa: Isa) -> bool {
+        self.rows >= GEMM_ROWS && RowGemm::gains(isa)
+    }
+
+    /// Adds the step of rows of bytes whose sums are rounded to bytes.
+    fn emit_rounded<K: RowKernel>(
+        self,
+        call: &mut OperatorCall<'_, '_>,
+        label: Label,
+        products: ByteProducts<K>,
+        rounding: RoundOnce,
+    ) {
+        let label = Label { form: products.isa(), ..label };
+        let keep = move |products: &ByteProducts<K>, io: &Io<'_>, row, kept: &mut [u8]| {
+            products.keep(self.row(io, row), kept);
+        };
+        products.emit(call, label, self.rows, keep, move |io, (), row, units, sums| {
+            rounding.compute_some(units.start, sums, self.results(io, row, units))
+        });
+    }
+
+    /// Adds the step of rows of floats that are quantised on the fly.
+    fn emit_floats<K: RowKernel>(
+        self,
+        call: &mut OperatorCall<'_, '_>,
+        label: Label,
+        products: ByteProducts<K>,
+        way: OnTheFly,
+        to_floats: Dequantiser,
+        has_bias: bool,
+    ) {
+        let (isa, label) = (call.isa(), Label { form: products.isa(), ..label });
+        let keep = move |products: &ByteProducts<K>, io: &Io<'_>, row, kept: &mut [u8]| {
+            way.quantise(isa, self.row(io, row), products.flip(), &mut kept[..self.depth])
+        };
+        products.emit(call, label, self.rows, keep, move |io, found, row, units, sums| {
+            let bias = has_bias.then(|| io.input::<f32>(2));
+            let output = self.results(io, row, units.clone());
+            to_floats.run(isa, units, sums, found, bias, output);
+            Ok(())
+        });
     }
 
     /// A row of the input.
@@ -117,13 +164,26 @@ fn integers(
     if let Some(bytes) = RowBytes::of(input)
         && matches!(result.kind, ElementKind::I8 | ElementKind::U8)
         && let Some(start) = start
-        && let Some(products) = ByteProducts::new(call, 1, weights, of.depth, bytes, Some(&start))?
     {
-        let label =
-            Label { form: products.isa(), ..plain("tflite_fully_connected_i8", shape, work) };
+        let label = plain("tflite_fully_connected_i8", shape, work);
         call.claim(4 * of.units)?;
-        let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
-        if of.rows == 1 && products.reads_in_place() && !of.shares_columns(call) {
+        if of.gains_by_gemm(isa)
+            && let Some(products) =
+                ByteProducts::<RowGemm>::new(call, 1, weights, of.depth, bytes, Some(&start))?
+        {
+            let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
+            of.emit_rounded(call, label, products, rounding);
+            return Ok(());
+        }
+        if let Some(products) =
+            ByteProducts::<GemvBytes>::new(call, 1, weights, of.depth, bytes, Some(&start))?
+        {
+            let label = Label { form: products.isa(), ..label };
+            let rounding = RoundOnce::new(isa, once, to_zero, (min, max));
+            if of.rows != 1 || !products.reads_in_place() || of.shares_columns(call) {
+                of.emit_rounded(call, label, products, rounding);
+                return Ok(());
+            }
             // A network of such layers takes a tenth of a microsecond for each: nothing is copied.
             call.emit_with_scratch(label, 4 * products.sum_stride(), move |mut io| {
                 let (from, output) = (io.input::<u8>(0), io.output::<u8>(0));
@@ -131,13 +191,6 @@ fn integers(
             });
             return Ok(());
         }
-        let keep = move |products: &ByteProducts, io: &Io<'_>, row, kept: &mut [u8]| {
-            products.keep(of.row(io, row), kept);
-        };
-        products.emit(call, label, of.rows, keep, move |io, (), row, units, sums| {
-            rounding.compute_some(units.start, sums, of.results(io, row, units))
-        });
-        return Ok(());
     }
     let weights = Weights::new(call, 1, weights)?;
     let label = plain("tflite_fully_connected", shape, work);
@@ -236,7 +289,20 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         });
         return Ok(());
     }
-    if let Some(products) = ByteProducts::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?
+    let bytes = RowBytes::SIGNED;
+    if of.gains_by_gemm(isa)
+        && let Some(products) =
+            ByteProducts::<RowGemm>::new(call, 1, weights, of.depth, bytes, None)?
+        && products.weights_zero() == 0
+    {
+        let label = Label { kernel: "tflite_hybrid_i8", ..label };
+        let sums_of_weights = products.sums_of_weights().to_vec();
+        let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
+        of.emit_floats(call, label, products, way, to_floats, has_bias);
+        return Ok(());
+    }
+    if let Some(products) =
+        ByteProducts::<GemvBytes>::new(call, 1, weights, of.depth, RowBytes::SIGNED, None)?
         && products.weights_zero() == 0
     {
         let label = Label { kernel: "tflite_hybrid_i8", form: products.isa(), ..label };
@@ -264,15 +330,7 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         }
         let sums_of_weights = products.sums_of_weights().to_vec();
         let to_floats = Dequantiser { scales, sums_of_weights, activation, joins_scales: true };
-        let keep = move |products: &ByteProducts, io: &Io<'_>, row, kept: &mut [u8]| {
-            way.quantise(isa, of.row(io, row), products.flip(), &mut kept[..of.depth])
-        };
-        products.emit(call, label, of.rows, keep, move |io, found, row, units, sums| {
-            let bias = has_bias.then(|| io.input::<f32>(2));
-            let output = of.results(io, row, units.clone());
-            to_floats.run(isa, units, sums, found, bias, output);
-            Ok(())
-        });
+        of.emit_floats(call, label, products, way, to_floats, has_bias);
         return Ok(());
     }
     let weights = Weights::new(call, 1, weights)?;

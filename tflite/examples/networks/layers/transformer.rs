@@ -3,7 +3,7 @@
 use nnburst_tflite::TensorKind;
 use nnburst_tflite::testing::Value;
 
-use super::{LayerTensor, Network, Numbers, SCALE, count};
+use super::{LayerTensor, Network, SCALE, count};
 
 impl Network {
     /// Numbers of words, `count` of them, as an input.
@@ -17,7 +17,7 @@ impl Network {
     pub(crate) fn constant(&mut self, shape: &[i32], middle: f32, most: f32) -> LayerTensor {
         let mut values = self.floats(count(shape), most);
         values.iter_mut().for_each(|value| *value += middle);
-        if self.numbers == Numbers::Float {
+        if self.is_real() {
             let id = self.file.float_constant("constant", shape, &values);
             return LayerTensor { id, shape: shape.to_vec(), scale: 0.0, zero_point: 0 };
         }

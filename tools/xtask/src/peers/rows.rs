@@ -106,6 +106,7 @@ macro_rules! others {
             others!(@row $kind, " uint8", "_uint8"),
             others!(@row $kind, " int8", "_int8"),
             others!(@row $kind, " int8 per tensor", "_int8_per_tensor"),
+            others!(@row $kind, " on the fly", "_hybrid"),
         )*]
     };
 }
@@ -116,6 +117,7 @@ pub(super) const OTHERS: &[PeerRow<'_>] = others![
     "efficientnet_lite",
     "resnet",
     "unet",
+    "unet_transposed",
     "ssd",
     "deeplab",
     "yolo",
@@ -130,8 +132,10 @@ const fn transformer(name: &'static str, models: &'static [&'static str]) -> Pee
 pub(super) const TRANSFORMERS: &[PeerRow<'_>] = &[
     transformer("transformer vit_tiny float", &["vit_tiny_float"]),
     transformer("transformer vit_tiny int8", &["vit_tiny_int8"]),
+    transformer("transformer vit_tiny on the fly", &["vit_tiny_hybrid"]),
     transformer("transformer mobilebert float", &["mobilebert_float"]),
     transformer("transformer mobilebert int8", &["mobilebert_int8"]),
+    transformer("transformer mobilebert on the fly", &["mobilebert_hybrid"]),
 ];
 
 /// Rows of files of one operator each.

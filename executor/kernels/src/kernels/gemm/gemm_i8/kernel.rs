@@ -43,6 +43,8 @@ pub(crate) struct Run {
 pub(super) enum Results {
     Bytes(Channels),
     Floats(FloatChannels),
+    /// They stay as they are. Rows of the output are of whole vectors.
+    Sums,
 }
 
 impl Results {
@@ -50,16 +52,17 @@ impl Results {
     pub(super) const fn element(&self) -> usize {
         match self {
             Self::Bytes(_) => 1,
-            Self::Floats(_) => size_of::<f32>(),
+            Self::Floats(_) | Self::Sums => 4,
         }
     }
 
-    /// The requantisation of a panel; of floats there is none, but its numbers can be loaded.
+    /// The requantisation of a panel; of others than bytes there is none, but its numbers can be
+    /// loaded.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) const fn requantisation(&self) -> Channels {
         match *self {
             Self::Bytes(channels) => channels,
-            Self::Floats(_) => Channels::of_no_bytes(),
+            Self::Floats(_) | Self::Sums => Channels::of_no_bytes(),
         }
     }
 
@@ -68,6 +71,7 @@ impl Results {
         match self {
             Self::Bytes(channels) => Self::Bytes(channels.skip(column)),
             Self::Floats(channels) => Self::Floats(channels.skip(column)),
+            Self::Sums => Self::Sums,
         }
     }
 }

@@ -36,6 +36,7 @@ mod packed;
 mod packing;
 mod pairs;
 mod product;
+mod row_gemm;
 mod scalar;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tile;
@@ -53,6 +54,7 @@ use kernel::Results;
 pub use kernel::{Bytes, Microkernel, Weights};
 use packed::PackedWeights;
 pub use product::ByteProduct;
+pub use row_gemm::RowGemm;
 
 /// Best first.
 pub const VARIANTS: Variants<Microkernel> = variants! {

@@ -67,6 +67,7 @@ unsafe fn line(run: &Run) {
                         let to = to.cast::<f32>().add(column);
                         to.write_unaligned(channels.float(sum, column));
                     }
+                    Results::Sums => to.cast::<i32>().add(column).write_unaligned(sum),
                 }
             }
         }

@@ -95,6 +95,42 @@ fn lines_may_be_computed_in_any_portions() {
     }
 }
 
+#[test]
+fn sums_of_rows_stay_as_they_are() {
+    for (most, columns, depth) in
+        [(1, 1, 1), (5, 17, 3), (12, 16, 64), (13, 40, 65), (33, 7, 130), (64, 100, 48)]
+    {
+        let rows: Vec<i8> = (0..most * (depth + 3)).map(|at| any(at).cast_signed()).collect();
+        let weights: Vec<i8> =
+            (0..columns * depth).map(|at| extreme(at).cast_signed() ^ 1).collect();
+        let bias: Vec<i32> = (-3..).map(|at| at * 1_000_003).take(columns).collect();
+        for (zero_point, count) in [(0, most), (-128, most), (127, most.div_ceil(3))] {
+            let sum = |row: &[i8], column: usize| {
+                let own = &weights[column * depth..(column + 1) * depth];
+                let products = row.iter().zip(own);
+                let product = |(&x, &w): (&i8, &i8)| (i32::from(x) - zero_point) * i32::from(w);
+                bias[column] + products.map(product).sum::<i32>()
+            };
+            let row = |at: usize| &rows[at * (depth + 3)..][..depth];
+            for variant in VARIANTS.all() {
+                let isa = variant.isa;
+                let packed = RowGemm::new(isa, most, &weights, depth, zero_point, &bias).unwrap();
+                let mut scratch = vec![0; packed.scratch_bytes().div_ceil(4)];
+                let mut got = vec![7; count * packed.sums()];
+                let bytes = bytemuck::cast_slice(&rows);
+                packed.compute(bytes, depth + 3, count, &mut got, &mut scratch).unwrap();
+                for (at, got) in got.chunks_exact(packed.sums()).enumerate() {
+                    let want: Vec<i32> = (0..columns).map(|column| sum(row(at), column)).collect();
+                    assert_eq!(got[..columns], want, "{isa:?} {most} {columns} {depth}");
+                }
+                assert!(
+                    packed.compute(bytes, depth + 3, most + 1, &mut got, &mut scratch).is_err()
+                );
+            }
+        }
+    }
+}
+
 /// Bytes without an order.
 fn any(seed: usize) -> u8 {
     (seed.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0]

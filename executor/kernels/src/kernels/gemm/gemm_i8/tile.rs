@@ -388,7 +388,7 @@ unsafe fn tile<
     }
 }
 
-/// Makes bytes or floats of the accumulators of the windows from `row` on.
+/// Stores the accumulators of the windows from `row` on, or the bytes or floats of them.
 ///
 /// # Safety
 /// As for [`tiles`]; the windows from `row` on are there.
@@ -411,6 +411,10 @@ pub(super) unsafe fn finish<D: Epilogue, const ROWS: usize, const VECTORS: usize
         match &run.results {
             Results::Bytes(scaling) => isa.store(run, scaling, row, constants, sums),
             Results::Floats(channels) => store_floats::<D, ROWS, VECTORS>(run, channels, row, sums),
+            Results::Sums => unrolled!(16: r < ROWS, {
+                let to = run.output.add((row + r) * run.stride).cast::<i32>();
+                unrolled!(4: v < VECTORS, { sums[r][v].store(to.add(v * D::Sums::LANES)) });
+            }),
         }
     }
 }
