@@ -30,6 +30,10 @@ use crate::ops::support::plain;
 /// Rows from which on packing them for the GEMM pays.
 const GEMM_ROWS: usize = 12;
 
+/// Weights from which on memory counts more: the GEMM's take 16 bits each, and a language model's
+/// are no more those that single rows are multiplied with.
+const GEMM_WEIGHTS: usize = 1 << 22;
+
 /// Rows of the input times rows of the weights.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
@@ -44,9 +48,11 @@ impl Rows {
         call.threads() > 1 && self.units.saturating_mul(self.depth) >= FAR
     }
 
-    /// Returns whether there are rows enough for the GEMM, and it is faster.
+    /// Returns whether the GEMM is faster, rows are many enough for it, and weights few enough.
     fn gains_by_gemm(&self, isa: Isa) -> bool {
-        self.rows >= GEMM_ROWS && RowGemm::gains(isa)
+        self.rows >= GEMM_ROWS
+            && self.units.saturating_mul(self.depth) < GEMM_WEIGHTS
+            && RowGemm::gains(isa)
     }
 
     /// Adds the step of rows of bytes whose sums are rounded to bytes.
