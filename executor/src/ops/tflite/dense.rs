@@ -49,10 +49,11 @@ impl Rows {
     }
 
     /// Returns whether the GEMM is faster, rows are many enough for it, and weights few enough.
-    fn gains_by_gemm(&self, isa: Isa) -> bool {
-        self.rows >= GEMM_ROWS
+    fn gains_by_gemm(&self, call: &OperatorCall<'_, '_>) -> bool {
+        // Threads share rows here, and units with the kernel of few rows.
+        self.rows / call.threads().max(1) >= GEMM_ROWS
             && self.units.saturating_mul(self.depth) < GEMM_WEIGHTS
-            && RowGemm::gains(isa)
+            && RowGemm::gains(call.isa())
     }
 
     /// Adds the step of rows of bytes whose sums are rounded to bytes.
@@ -173,7 +174,7 @@ fn integers(
     {
         let label = plain("tflite_fully_connected_i8", shape, work);
         call.claim(4 * of.units)?;
-        if of.gains_by_gemm(isa)
+        if of.gains_by_gemm(call)
             && let Some(products) =
                 ByteProducts::<RowGemm>::new(call, 1, weights, of.depth, bytes, Some(&start))?
         {
@@ -296,7 +297,7 @@ fn hybrid(call: &mut OperatorCall<'_, '_>, weights: &Arg, shape: &Shape, of: Row
         return Ok(());
     }
     let bytes = RowBytes::SIGNED;
-    if of.gains_by_gemm(isa)
+    if of.gains_by_gemm(call)
         && let Some(products) =
             ByteProducts::<RowGemm>::new(call, 1, weights, of.depth, bytes, None)?
         && products.weights_zero() == 0

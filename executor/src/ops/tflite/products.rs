@@ -424,9 +424,13 @@ struct Cut {
 
 impl Cut {
     fn of<K: RowKernel>(products: &ByteProducts<K>, all_rows: usize, threads: usize) -> Self {
-        let most = products.packed.most_rows().min(all_rows);
-        let rows = (ROWS_BYTES / products.row_stride().max(1)).max(1).min(most);
         let groups = products.packed.groups();
+        let mut most = products.packed.most_rows().min(all_rows);
+        if groups == 1 {
+            // Threads have nothing but rows to share.
+            most = most.min(all_rows.div_ceil(threads.max(1)).next_multiple_of(TILE_ROWS));
+        }
+        let rows = (ROWS_BYTES / products.row_stride().max(1)).max(1).min(most);
         let bytes = 4 * rows * products.packed.units_of(0..1).len();
         let together = (SUMS_BYTES / bytes.max(1)).clamp(1, groups.max(1));
         let units = products.packed.units_of(0..together).len();
