@@ -134,7 +134,10 @@ impl Staged {
         compute: impl Fn(In<'_, S>, Out<'_, S>, &mut [M]) -> Result<(), String> + Send + Sync + 'static,
     ) {
         let (inputs, outputs) = self.elements();
-        let room = |count: usize| count.saturating_mul(size_of::<S>()).next_multiple_of(ALIGN);
+        let room = |count: usize| {
+            let bytes = count.saturating_mul(size_of::<S>());
+            bytes.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
+        };
         let (input_room, output_room) = (room(inputs), room(outputs));
         let bytes = input_room.saturating_add(output_room).saturating_add(scratch_bytes);
         op.emit_with_scratch(label, bytes, move |mut io| {

@@ -7,7 +7,7 @@ use nnburst_kernels::kernels::lines::Convolution;
 use nnburst_kernels::kernels::patches::Patches;
 use nnburst_kernels::kernels::{Precision, gemm_f32, gemm_i8};
 use nnburst_kernels::tensor::quant::{clamp_real, real_activation_range};
-use nnburst_kernels::tensor::{Element, OpError, Real, poll};
+use nnburst_kernels::tensor::{Element, OpError, Out, Real, poll};
 
 use super::Op;
 use super::conv::{
@@ -254,10 +254,7 @@ impl TransposeConv {
                         let lines = 0..packed.patches().lines();
                         packed.compute(image, product, lines, &mut *scratch)?;
                     }
-                    Maker::Repeated(pixel) => {
-                        let elements = part.patches().rows() * part.places() * pixel.len();
-                        product.slice(0..elements).fill(pixel.iter().copied().cycle());
-                    }
+                    Maker::Repeated(pixel) => part.repeat(|channel| pixel[channel], product),
                 }
             }
             Ok(())
@@ -308,6 +305,14 @@ impl TilePart {
         let Image { batches, channels, .. } = self.conv.output;
         let places = [self.rows.place, self.columns.place];
         self.conv.tiled(0).first_of_part(batches, places) * channels
+    }
+
+    /// Gives all its outputs the channels of one pixel.
+    pub(super) fn repeat<T: Element>(&self, pixel: impl Fn(usize) -> T, product: Out<'_, T>) {
+        let channels = self.conv.output.channels;
+        for at in poll::each(0..self.patches().rows() * self.places(), 4 + channels / 4) {
+            product.slice(at * channels..(at + 1) * channels).fill((0..channels).map(&pixel));
+        }
     }
 
     pub(super) fn patches(&self) -> Patches {

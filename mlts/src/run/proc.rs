@@ -59,8 +59,8 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
 }
 
 /// The share of the moments of a time in which a thread of a process computes, or would if there
-/// were a processor for it: what else the machine has to do makes no difference. 0 where there is no
-/// such process.
+/// were a processor for it, so that other work of the machine makes no difference. 0 where there is
+/// no such process.
 pub(crate) fn wanted_share(pid: u32, time: Duration) -> f64 {
     const APART: Duration = Duration::from_millis(2);
     let (mut moments, mut wanted) = (0, 0);

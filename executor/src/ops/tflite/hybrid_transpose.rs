@@ -1,5 +1,5 @@
-//! TRANSPOSE_CONV of floats with 8-bit weights: each image is quantised on the fly, and multiplied in
-//! integers.
+//! TRANSPOSE_CONV of floats with 8-bit weights: each image is quantised on the fly, and multiplied
+//! in integers.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl HybridTranspose {
         let bytes = bytes_of(&self.filter)?;
         // A scale and the sum of the weights for each channel of a part's output.
         let places: usize = parts.iter().map(TilePart::places).sum();
-        call.claim(8 * places.saturating_mul(self.scales.len()))?;
+        call.claim(places.saturating_mul(8).saturating_mul(self.scales.len()))?;
         let isa = call.isa();
         let pack = |part: TilePart| {
             if !part.meets_taps() {
@@ -134,8 +134,9 @@ impl HybridTranspose {
         let staged = Staged::new(conv.input, conv.output).tiled(conv.tiled(0));
         let (bordered, product) = staged.elements();
         // The image, the same with a border, the parts' results, and a bias for each place.
-        let sizes = [image, bordered, product.saturating_mul(4), 4 * most * outputs];
-        let rooms = sizes.map(|size| size.next_multiple_of(ALIGN));
+        let biases = (4 * most).saturating_mul(outputs);
+        let sizes = [image, bordered, product.saturating_mul(4), biases];
+        let rooms = sizes.map(|size| size.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX));
         let scratch = rooms.iter().fold(rest, |sum, &room| sum.saturating_add(room));
         let label = Label { form, ..label };
         call.emit_bands(label, scratch, self.batches, move |mut io, batches| {
@@ -164,7 +165,6 @@ impl HybridTranspose {
                 for (part, gemm) in &parts {
                     let channels = part.places() * outputs;
                     let product = product.slice(part.first_of_product()..product.len());
-                    let rows = part.patches().rows();
                     match gemm {
                         Some(gemm) => {
                             let image = image.slice(part.first_of_image()..image.len());
@@ -175,9 +175,7 @@ impl HybridTranspose {
                         None => {
                             let (low, high) = self.activation.real_range();
                             let own = |at: usize| bias.map_or(0.0, |bias| bias.get(at));
-                            let pixel = (0..outputs).map(|at| clamp_real(own(at), low, high));
-                            let product = product.slice(0..rows * channels);
-                            product.fill(pixel.cycle());
+                            part.repeat(|at| clamp_real(own(at), low, high), product);
                         }
                     }
                 }
